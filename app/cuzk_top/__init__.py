@@ -1,0 +1,1 @@
+"""The viewer: live timelines, replay, reports and the command line."""

@@ -1,0 +1,1 @@
+"""A Groth16 prover whose every stage is traced."""
