@@ -1,0 +1,271 @@
+"""From sorted spans and samples to the cells of one screen row: numpy only, no drawing.
+
+A cell is at most two fills, left and right of a split counted in eighths, because that is what a terminal
+cell can show with one glyph, one foreground and one background. A row costs O(log n + columns) whatever its
+number of spans: everything goes through `searchsorted`, nothing looks at each span.
+
+Who owns a cell: the span that covers its centre; if none does, the first or the last span in it, whichever
+covers more (the first when equal). A span as wide as a cell therefore always owns one. Spans that own none
+are not dropped but counted in the column where they start (`Cells.merged`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuzk_top.viewport import Int64s
+
+Float64s = NDArray[np.float64]
+
+BLANK = -1
+EIGHTHS = 8
+LEVELS = 7
+"""Chart steps; the free eighth keeps rows apart (palette: charts)."""
+SOURCE_SHIFT = 40
+"""Cell codes are ``source << 40 | index``: a display row may draw several sources over each other."""
+
+
+class Cells(NamedTuple):
+    """One row of `columns` cells. Codes name spans (see `SOURCE_SHIFT`), `BLANK` is nothing."""
+
+    left: Int64s
+    right: Int64s
+    split: NDArray[np.uint8]
+    """1..8: the left fill ends after so many eighths. 8: the left fill has the whole cell."""
+    merged: Int64s
+    """Spans that begin in this column and are drawn nowhere."""
+
+
+class Spans(NamedTuple):
+    """Spans of one row up to `now_ns`: sorted, non-overlapping, the last one possibly open (index
+    ``len(start_ns)``).
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    open_ns: int | None
+    now_ns: int
+
+    @classmethod
+    def until(cls, start_ns: Int64s, end_ns: Int64s, open_ns: int | None, now_ns: int) -> Spans:
+        """Clip to the play head: later spans vanish, a span across it ends at it. Views, no copies."""
+        count = int(np.searchsorted(start_ns, now_ns, "left"))
+        return cls(
+            start_ns[:count],
+            end_ns[:count],
+            open_ns if open_ns is not None and open_ns < now_ns else None,
+            now_ns,
+        )
+
+    @property
+    def total(self) -> int:
+        return len(self.start_ns) + (self.open_ns is not None)
+
+    def starts(self, index: Int64s) -> Int64s:
+        return self._take(self.start_ns, index, self.open_ns)
+
+    def ends(self, index: Int64s) -> Int64s:
+        """Ends clipped to now; an empty span is given one nanosecond, so that it can be seen."""
+        ends = np.minimum(self._take(self.end_ns, index, self.now_ns), self.now_ns)
+        return np.maximum(ends, self.starts(index) + 1)
+
+    def before(self, times: Int64s, side: str) -> Int64s:
+        """How many spans start before each time (`side` left) or at it too (right)."""
+        found = np.searchsorted(self.start_ns, times, side)  # type: ignore[call-overload]
+        if self.open_ns is not None:
+            found = found + ((self.open_ns < times) if side == "left" else (self.open_ns <= times))
+        return np.asarray(found, dtype=np.int64)
+
+    def _take(self, values: Int64s, index: Int64s, extra: int | None) -> Int64s:
+        closed = len(values)
+        if not closed:
+            return np.full(len(index), 0 if extra is None else extra, dtype=np.int64)
+        taken = values[np.clip(index, 0, closed - 1)]
+        return taken if self.open_ns is None else np.where(index >= closed, np.int64(extra or 0), taken)
+
+
+def blank(columns: int) -> Cells:
+    """A row without spans."""
+    nothing = np.full(columns, BLANK, dtype=np.int64)
+    return Cells(
+        nothing, nothing.copy(), np.full(columns, EIGHTHS, dtype=np.uint8), np.zeros(columns, dtype=np.int64)
+    )
+
+
+def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
+    """The cells of one source. `edges` is int64[columns + 1] of nanoseconds, strictly increasing."""
+    columns = len(edges) - 1
+    if not spans.total:
+        return blank(columns)
+    begin, finish = edges[:-1], edges[1:]
+    width = finish - begin
+    starting = spans.before(edges, "left")
+    first = np.minimum(np.searchsorted(spans.end_ns, begin, "right"), starting[:-1])
+    beyond = np.where(begin < spans.now_ns, starting[1:], first)
+    present = beyond > first
+    last = np.maximum(beyond - 1, first)
+
+    centre = begin + width // 2
+    middle = spans.before(centre, "right") - 1
+    at_centre = present & (middle >= 0) & (spans.ends(middle) > centre)
+    first_cover = np.minimum(spans.ends(first), finish) - np.maximum(spans.starts(first), begin)
+    last_cover = np.minimum(spans.ends(last), finish) - np.maximum(spans.starts(last), begin)
+    owner = np.where(at_centre, middle, np.where(first_cover >= last_cover, first, last))
+
+    low, high = _eighths(spans, owner, begin, finish)
+    before_low, before_high = _eighths(spans, owner - 1, begin, finish)
+    after_low, after_high = _eighths(spans, owner + 1, begin, finish)
+    ends_here = (low == 0) & (high < EIGHTHS)
+    starts_here = (low > 0) & (high == EIGHTHS)
+    within = (low > 0) & (high < EIGHTHS)
+    # A neighbour shares the cell only if the two meet in it: a visible gap must stay a gap.
+    next_fills = ends_here & (owner + 1 < beyond) & (after_low <= high) & (after_high == EIGHTHS)
+    previous_fills = starts_here & (owner - 1 >= first) & (before_high >= low) & (before_low == 0)
+    lean_right = within & (low > EIGHTHS - high)
+
+    left = np.where(
+        starts_here, np.where(previous_fills, owner - 1, BLANK), np.where(lean_right, BLANK, owner)
+    )
+    right = np.where(starts_here | lean_right, owner, np.where(next_fills, owner + 1, BLANK))
+    split = np.where(
+        starts_here, low, np.where(lean_right, EIGHTHS - (high - low), np.where(within, high - low, high))
+    )
+    left = np.where(present, left, BLANK)
+    right = np.where(present, right, BLANK)
+    split = np.where(present, split, EIGHTHS)
+    merged = _merged(
+        spans, edges, starting, bool(present[0] and first[0] < starting[0]), np.concatenate([left, right])
+    )
+    offset = np.int64(source) << SOURCE_SHIFT
+    return Cells(
+        np.where(left >= 0, left + offset, BLANK),
+        np.where(right >= 0, right + offset, BLANK),
+        split.astype(np.uint8),
+        merged,
+    )
+
+
+def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
+    """First and last eighth of the cell that the span covers, to the nearest, at least one wide."""
+    width = finish - begin
+    low = ((np.clip(spans.starts(index), begin, finish) - begin) * 2 * EIGHTHS + width) // (2 * width)
+    high = ((np.clip(spans.ends(index), begin, finish) - begin) * 2 * EIGHTHS + width) // (2 * width)
+    low = np.minimum(low, EIGHTHS - 1)
+    return low, np.maximum(high, low + 1)
+
+
+def _merged(spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, drawn: Int64s) -> Int64s:
+    """Spans that begin in each column, less those that are drawn somewhere."""
+    limit = int(spans.before(np.array([spans.now_ns], dtype=np.int64), "left")[0])
+    counts = np.diff(np.minimum(starting, limit))
+    if reaches_in:
+        counts[0] += 1  # it began before the window
+    shown = np.unique(drawn)
+    shown = shown[shown >= 0]
+    at = np.clip(np.searchsorted(edges, spans.starts(shown), "right") - 1, 0, len(counts) - 1)
+    return np.asarray(counts - np.bincount(at, minlength=len(counts)), dtype=np.int64)
+
+
+def overlay(under: Cells, over: Cells) -> Cells:
+    """Draw `over` on `under`; where `over` leaves part of a cell free, that part shows `under`."""
+    nothing = (over.left == BLANK) & (over.right == BLANK)
+    beneath_left = np.where(
+        under.left != BLANK, under.left, np.where(under.split <= over.split // 2, under.right, BLANK)
+    )
+    beneath_right = np.where(
+        under.split == EIGHTHS, under.left, np.where(under.right != BLANK, under.right, BLANK)
+    )
+    left = np.where(over.left != BLANK, over.left, beneath_left)
+    whole = over.split == EIGHTHS
+    right = np.where(whole, BLANK, np.where(over.right != BLANK, over.right, beneath_right))
+    return Cells(
+        np.where(nothing, under.left, left),
+        np.where(nothing, under.right, right),
+        np.where(nothing, under.split, over.split).astype(np.uint8),
+        under.merged + over.merged,
+    )
+
+
+def gauge_columns(start_ns: Int64s, end_ns: Int64s, values: Float64s, edges: Int64s, now_ns: int) -> Float64s:
+    """Time-weighted mean of the samples in each column, float64[columns]; NaN where there is no sample.
+
+    A sample holds over its interval ``[start_ns, end_ns)``; intervals are sorted and do not overlap. Samples
+    that are NaN, and time after `now_ns`, count as not measured.
+    """
+    columns = len(edges) - 1
+    known = _known(start_ns, end_ns, values, edges, now_ns)
+    if known is None:
+        return np.full(columns, np.nan)
+    starts, ends, held = known
+    points = np.minimum(edges, now_ns)
+    lengths = (ends - starts).astype(np.float64)
+    time_before = np.concatenate([[0.0], np.cumsum(lengths)])
+    area_before = np.concatenate([[0.0], np.cumsum(lengths * held)])
+    index = np.searchsorted(starts, points, "right") - 1
+    inside = np.clip(points - starts[index], 0, ends[index] - starts[index]).astype(np.float64)
+    inside = np.where(index >= 0, inside, 0.0)
+    index = np.maximum(index, 0)
+    time = time_before[index] + inside
+    area = area_before[index] + inside * held[index]
+    covered = np.diff(time)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(covered > 0, np.diff(area) / covered, np.nan)
+
+
+def rate_columns(start_ns: Int64s, end_ns: Int64s, values: Float64s, edges: Int64s, now_ns: int) -> Float64s:
+    """Maximum of the samples whose interval touches each column, float64[columns]; NaN where there is
+    none.
+    """
+    columns = len(edges) - 1
+    known = _known(start_ns, end_ns, values, edges, now_ns)
+    if known is None:
+        return np.full(columns, np.nan)
+    starts, ends, held = known
+    begin, finish = edges[:-1], np.minimum(edges[1:], now_ns)
+    first = np.searchsorted(ends, begin, "right")
+    beyond = np.searchsorted(starts, finish, "left")
+    present = (beyond > first) & (begin < now_ns)
+    pairs = np.empty(2 * columns, dtype=np.int64)
+    pairs[0::2], pairs[1::2] = first, np.maximum(beyond, first)
+    padded = np.append(held, -np.inf)  # reduceat wants every index inside
+    return np.where(present, np.maximum.reduceat(padded, np.minimum(pairs, len(held)))[0::2], np.nan)
+
+
+def _known(
+    start_ns: Int64s, end_ns: Int64s, values: Float64s, edges: Int64s, now_ns: int
+) -> tuple[Int64s, Int64s, Float64s] | None:
+    """The measured samples that touch the window."""
+    low = int(np.searchsorted(end_ns, edges[0], "right"))
+    high = int(np.searchsorted(start_ns, min(int(edges[-1]), now_ns), "left"))
+    if high <= low:
+        return None
+    starts, ends, held = start_ns[low:high], end_ns[low:high], values[low:high]
+    valid = np.isfinite(held) & (ends > starts)
+    if not valid.all():
+        starts, ends, held = starts[valid], ends[valid], held[valid]
+    return (starts, ends, held) if len(starts) else None
+
+
+def levels(values: Float64s, top: float) -> NDArray[np.int8]:
+    """Chart heights: -1 no data, 0 zero (draws nothing), 1..7 the rest; anything above zero is at least 1."""
+    known = np.isfinite(values)
+    scaled = np.where(known, values, 0.0) * (LEVELS / top if top > 0 else 0.0)
+    height = np.clip(np.rint(scaled), 1, LEVELS)
+    height = np.where(np.where(known, values, 0.0) > 0, height, 0)
+    return np.where(known, height, -1).astype(np.int8)
+
+
+def chart_top(highest: float, limit: float | None) -> float:
+    """Top of a chart: the natural limit, or the next 1-2-5 step at or above the highest value seen."""
+    if limit is not None and limit > 0:
+        return max(limit, highest)
+    if not np.isfinite(highest) or highest <= 0:
+        return 1.0
+    unit = 10.0 ** np.floor(np.log10(highest))
+    for factor in (1.0, 2.0, 5.0, 10.0):
+        if unit * factor >= highest * (1 - 1e-12):
+            return float(unit * factor)
+    return float(unit * 10)

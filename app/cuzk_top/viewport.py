@@ -1,0 +1,240 @@
+"""The time window of the screen: pure integer arithmetic, no drawing.
+
+A window is a half-open stretch ``[t0_ns, t1_ns)`` of session time cut into ``columns`` cells. Every function
+here returns a new window; none can return one that is empty, so whoever draws needs no special case.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Mode = Literal["page", "follow", "fit", "hold"]
+
+MIN_WIDTH_NS = 10_000
+"""Narrowest window. Below 10 µs the clock's own resolution would show."""
+MAX_WIDTH_NS = 30 * 86_400 * 1_000_000_000
+"""Widest window, 30 days: with 2,000 columns the edges still fit 64 bits."""
+FLIP_AT = 0.9
+"""Page mode turns the page, and follow mode scrolls, when now has come this far."""
+DEFAULT_PAGE_NS = 10_000_000_000
+"""First page of a live session, before anything is known about how long a proof takes."""
+ZOOM_STEP = 0.7
+"""One key press or wheel notch: about half an octave, two presses halve the window."""
+
+
+class Window(NamedTuple):
+    """``[t0_ns, t1_ns)``."""
+
+    t0_ns: int
+    t1_ns: int
+
+    @property
+    def width_ns(self) -> int:
+        return self.t1_ns - self.t0_ns
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRef:
+    """Names one span: spans of one row never overlap, so its row and its start identify it."""
+
+    lane: str
+    track: int
+    depth: int
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """Everything the user has set on the screen. Replaced whole; undo is a list of these."""
+
+    t0_ns: int = 0
+    t1_ns: int = DEFAULT_PAGE_NS
+    mode: Mode = "page"
+    auto_width: bool = True
+    """Page mode chooses the width itself until the user zooms."""
+    paused: bool = False
+    cursor: str = ""
+    """Key of the display row under the lane cursor; empty: the first."""
+    selected: SpanRef | None = None
+    selection: tuple[int, int] | None = None
+    tab: str = "stages"
+    unfolded: frozenset[str] = frozenset()
+    show_all: bool = False
+    search: str = ""
+    marks: tuple[int, ...] = ()
+
+    @property
+    def window(self) -> Window:
+        return Window(self.t0_ns, self.t1_ns)
+
+    def looking_at(self, window: Window, mode: Mode | None = None) -> ViewState:
+        """The same view on another window."""
+        return replace(self, t0_ns=window.t0_ns, t1_ns=window.t1_ns, mode=self.mode if mode is None else mode)
+
+
+def clamp_width(width_ns: int) -> int:
+    return max(MIN_WIDTH_NS, min(MAX_WIDTH_NS, width_ns))
+
+
+def zoom(window: Window, at_ns: int, factor: float, widest_ns: int = MAX_WIDTH_NS) -> Window:
+    """Scale the window about `at_ns`, which keeps its place on the screen (to 1 ns)."""
+    if not math.isfinite(factor) or factor <= 0:
+        return window
+    old = window.width_ns
+    limit = max(MIN_WIDTH_NS, min(widest_ns, MAX_WIDTH_NS))
+    wanted = min(float(old) * factor, float(MAX_WIDTH_NS))
+    width = max(MIN_WIDTH_NS, min(limit, round(wanted)))
+    t0 = at_ns - (at_ns - window.t0_ns) * width // old
+    return Window(t0, t0 + width)
+
+
+def pan(window: Window, delta_ns: int, first_ns: int, last_ns: int) -> Window:
+    """Move the window; its middle stays within ``[first_ns, last_ns]``, so the data cannot be lost from
+    sight.
+    """
+    half = window.width_ns // 2
+    middle = min(max(window.t0_ns + half + delta_ns, first_ns), max(first_ns, last_ns))
+    return Window(middle - half, middle - half + window.width_ns)
+
+
+def fit(first_ns: int, last_ns: int, columns: int) -> Window:
+    """The window that shows ``[first_ns, last_ns]`` whole, a column being a round figure of two digits."""
+    wanted = max(last_ns - first_ns, MIN_WIDTH_NS, columns)
+    step = -(-wanted // columns)
+    unit = int(10 ** max(0, len(str(step)) - 2))
+    width = clamp_width(-(-step // unit) * unit * columns)
+    return Window(first_ns, first_ns + width)
+
+
+def page(
+    window: Window, now_ns: int, columns: int, proof_start_ns: int | None = None, auto: bool = False
+) -> Window:
+    """Page mode: the window stands still until `now_ns` is at 90 % of it, then the page turns at once.
+
+    With `auto` a page follows the current proof: while the proof that began on this page still runs, the page
+    is widened to the next round column instead of turned, so that a proof is seen whole.
+    """
+    width = window.width_ns
+    if window.t0_ns <= now_ns <= window.t0_ns + int(width * FLIP_AT):
+        return window
+    if now_ns < window.t0_ns:
+        return Window(now_ns - width // 10, now_ns - width // 10 + width)
+    if auto and proof_start_ns is not None and window.t0_ns <= proof_start_ns <= now_ns:
+        needed = int((now_ns - proof_start_ns) / FLIP_AT) + 1
+        if 2 * needed > width:
+            step = round_step(max(needed, width + 1) // columns + 1)
+            t0 = window.t0_ns if now_ns - window.t0_ns < step * columns * FLIP_AT else proof_start_ns
+            return Window(t0, t0 + clamp_width(step * columns))
+        return Window(proof_start_ns, proof_start_ns + width)
+    t0 = now_ns - width // 10
+    return Window(t0, t0 + width)
+
+
+def follow(window: Window, now_ns: int, columns: int) -> Window:
+    """Follow mode: scroll by whole columns so that `now_ns` stays at 90 %; rows then shift, not smear."""
+    width = window.width_ns
+    wanted = now_ns - int(width * FLIP_AT)
+    if now_ns < window.t0_ns:
+        return Window(wanted, wanted + width)
+    if wanted <= window.t0_ns:
+        return window
+    shift = -(-(wanted - window.t0_ns) * columns // width)
+    t0 = window.t0_ns + -(-shift * width // columns)
+    return Window(t0, t0 + width)
+
+
+def edges(window: Window, columns: int) -> Int64s:
+    """Column edges, int64[columns + 1]: column c is ``[edges[c], edges[c + 1])``.
+
+    Rounded up, which makes them agree exactly with `column_of` for whole nanoseconds.
+    """
+    steps = np.arange(columns + 1, dtype=np.int64)
+    return window.t0_ns - (-(steps * window.width_ns) // columns)
+
+
+def column_of(window: Window, columns: int, t_ns: int) -> int:
+    """Column that holds `t_ns`; may lie outside ``range(columns)``."""
+    return (t_ns - window.t0_ns) * columns // window.width_ns
+
+
+def time_of(window: Window, columns: int, column: float) -> int:
+    """Time of a (possibly fractional) column position."""
+    return window.t0_ns + int(column * window.width_ns / columns)
+
+
+def round_step(at_least_ns: int) -> int:
+    """The smallest 1, 2 or 5 times a power of ten that is >= `at_least_ns`."""
+    unit = 1
+    while unit * 10 <= at_least_ns:
+        unit *= 10
+    for factor in (1, 2, 5):
+        if unit * factor >= at_least_ns:
+            return unit * factor
+    return unit * 10
+
+
+class Axis(NamedTuple):
+    """Ticks of a window: times relative to the session's origin are whole multiples of `step_ns`."""
+
+    step_ns: int
+    ticks_ns: tuple[int, ...]
+    decimals: int
+
+
+def axis(window: Window, columns: int, origin_ns: int) -> Axis:
+    """Labelled ticks in 1-2-5 steps, as dense as their labels (in seconds) leave room for."""
+    per_column = window.width_ns / columns
+    gap = 5
+    while True:
+        step = round_step(max(1, math.ceil(per_column * gap)))
+        decimals = max(0, 9 - (len(str(step)) - 1)) if step < 1_000_000_000 else 0
+        farthest = max(abs(window.t0_ns - origin_ns), abs(window.t1_ns - origin_ns))
+        label = len(f"{farthest / 1e9:.{decimals}f}") + 2
+        if step / per_column >= label:
+            break
+        gap = max(gap + 1, label)
+    first = -(-(window.t0_ns - origin_ns) // step)
+    last = (window.t1_ns - 1 - origin_ns) // step
+    return Axis(step, tuple(origin_ns + k * step for k in range(first, last + 1)), decimals)
+
+
+def tick_label(t_ns: int, origin_ns: int, decimals: int) -> str:
+    """A tick in seconds from the origin; the origin itself says its unit."""
+    relative = t_ns - origin_ns
+    return "0s" if relative == 0 else f"{relative / 1e9:.{decimals}f}"
+
+
+_OFFSET = re.compile(r"^([+-]?\d+(?:\.\d+)?)\s*(h|m|min|s|ms|us|µs|ns)?$")
+_UNITS = {"h": 3600e9, "m": 60e9, "min": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1.0}
+_CLOCK = re.compile(r"^(?:(\d{1,2}):)?(\d{1,4}):(\d{1,2}(?:\.\d+)?)$")
+_DAY_NS = 86_400_000_000_000
+
+
+def parse_time(text: str, origin_ns: int, realtime_offset_ns: int | None) -> int | None:
+    """Session time that the user typed, or None if it is not one.
+
+    ``12.5``, ``250ms`` and ``1:02.5`` (minutes) are offsets from `origin_ns`; ``14:03:05`` is a UTC wall
+    clock on the session's day, which needs `realtime_offset_ns` (real time minus session time).
+    """
+    text = text.strip()
+    if match := _OFFSET.match(text):
+        return origin_ns + round(float(match[1]) * _UNITS[match[2] or "s"])
+    if not (match := _CLOCK.match(text)):
+        return None
+    seconds = int(match[2]) * 60 + float(match[3])
+    if match[1] is None:
+        return origin_ns + round(seconds * 1e9)
+    if realtime_offset_ns is None:
+        return None
+    of_day = round((int(match[1]) * 3600 + seconds) * 1e9)
+    midnight = (origin_ns + realtime_offset_ns) // _DAY_NS * _DAY_NS
+    at = midnight + of_day - realtime_offset_ns
+    # A session that began before midnight and a clock after it: the next day is meant.
+    return at if at >= origin_ns - _DAY_NS // 2 else at + _DAY_NS
