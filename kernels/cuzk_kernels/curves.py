@@ -131,7 +131,13 @@ class Group:
         return None if point is None else (point[0], self.field.neg(point[1]))
 
     def add(self, p: Point, q: Point) -> Point:
-        return self.to_affine(self.xyzz_madd(self.from_affine(p), q))
+        return self.sum(p, q)
+
+    def sum(self, *points: Point) -> Point:
+        total: Xyzz = None
+        for point in points:
+            total = self.xyzz_madd(total, point)
+        return self.to_affine(total)
 
     def double(self, p: Point) -> Point:
         return self.to_affine(self.xyzz_double(self.from_affine(p)))
@@ -251,7 +257,7 @@ class Curve:
     n8r = 32
 
     def __init__(
-        self, name: str, snarkjs_name: str, label: str, q: int, r: int, n8q: int,
+        self, name: str, snarkjs_name: str, label: str, *, q: int, r: int, n8q: int,
         b1: int, b2: tuple[int, int], g1: Point, g2: Point, g1_cofactor_one: bool,
     ) -> None:  # fmt: skip
         self.name, self.snarkjs_name, self.label = name, snarkjs_name, label
@@ -279,7 +285,7 @@ class Curve:
         return self.g1 if number == 1 else self.g2
 
     def root_of_unity(self, n: int) -> int:
-        """The primitive n-th root snarkjs uses, n a power of two: 5^t to a power of two, t the odd part of r-1.
+        """The primitive n-th root snarkjs uses, n a power of two: a power of 5^t, t the odd part of r - 1.
 
         bellperson, arkworks and sppark take 7^t on BLS12-381; a key made for one gives, silently, invalid
         proofs with the other.

@@ -32,6 +32,9 @@ class MsmSteps(NamedTuple):
     horner: Any
 
 
+Handle = Any  # a Vec or Scalars that came from the same back end: each knows only its own
+
+
 class Vec(Protocol):
     """A vector over Fr of one curve; its length is the domain, a power of two."""
 
@@ -82,19 +85,19 @@ class Backend(Protocol):
         wire not below n_vars, the lowest such record, before anything outside the buffers is touched.
         """
 
-    def product(self, a: Vec, b: Vec) -> Vec:
+    def product(self, a: Handle, b: Handle) -> Vec:
         """The row by row product a o b, a new vector."""
 
-    def intt(self, v: Vec) -> None:
+    def intt(self, v: Handle) -> None:
         """Values on the n-th roots of unity to coefficients, 1/n included, in place."""
 
-    def coset(self, v: Vec) -> None:
+    def coset(self, v: Handle) -> None:
         """Multiply coefficient i by w_2n^i, in place: a following `ntt` evaluates on the odd 2n-th roots."""
 
-    def ntt(self, v: Vec) -> None:
+    def ntt(self, v: Handle) -> None:
         """Coefficients to values on the n-th roots of unity, in place."""
 
-    def pointwise(self, a: Vec, b: Vec, c: Vec) -> Scalars:
+    def pointwise(self, a: Handle, b: Handle, c: Handle) -> Scalars:
         """a*b - c row by row, out of Montgomery form: the scalars of the H query."""
 
     def scalars(self, curve: "Curve", data: memoryview, count: int) -> Scalars:
@@ -108,7 +111,7 @@ class Backend(Protocol):
         curve: "Curve",
         group: int,
         points: memoryview,
-        scalars: Scalars,
+        scalars: Handle,
         offset: int,
         count: int,
         steps: MsmSteps,
@@ -118,7 +121,7 @@ class Backend(Protocol):
         points: `count` packed file points. Each step the implementation has is entered once, in order.
         """
 
-    def fixed_base(self, curve: "Curve", group: int, base: "Point", scalars: Scalars, count: int) -> bytes:
+    def fixed_base(self, curve: "Curve", group: int, base: "Point", scalars: Handle, count: int) -> bytes:
         """scalars[i] * base for i < count, packed as in a zkey (affine, Montgomery, zeros for infinity)."""
 
     def take_faults(self) -> tuple[int, int]:

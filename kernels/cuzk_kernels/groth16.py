@@ -1,0 +1,281 @@
+"""The Groth16 prover: the formulas, one traced span a stage.
+
+With w the witness (w_0 = 1), l public values, n the domain, and r, s drawn anew for each proof:
+
+    a, b = A.w, B.w on the n-th roots of unity; c = a o b
+    h_i  = a*b - c at w_2n^(2i+1), the odd points of the doubled domain
+    A    = alpha1 + sum w_i A_i + r delta1
+    B    = beta2 + sum w_i B2_i + s delta2            (and B1 likewise in G1)
+    C    = sum_{i>l} w_i C_i + sum h_i H_i + s A + r B1 - r s delta1
+
+Groth, "On the Size of Pairing-based Non-interactive Arguments", EUROCRYPT 2016, with the H query of snarkjs:
+a*b - c vanishes on the even points, so its values on the odd ones determine it, and no division is needed.
+C's coefficients are not in a .zkey, so a wrong witness yields a well-formed, invalid proof: every proof is
+verified before `prove` returns it.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cuzk_tracer
+from cuzk_kernels import verifier
+from cuzk_kernels.backend import choose
+from cuzk_kernels.backend.protocol import CoefError, MsmSteps
+from cuzk_kernels.curves import Point
+from cuzk_kernels.errors import InputError, InvalidProof, UnsatisfiedWitness
+from cuzk_kernels.formats import r1cs as r1cs_format
+from cuzk_kernels.formats import vkey as vkey_format
+from cuzk_kernels.formats import wtns as wtns_format
+from cuzk_kernels.formats import zkey as zkey_format
+from cuzk_kernels.formats.proof import Proof
+from cuzk_kernels.formats.r1cs import R1cs
+from cuzk_kernels.formats.wtns import Wtns
+from cuzk_kernels.formats.zkey import Query, Zkey
+
+if TYPE_CHECKING:
+    from cuzk_kernels.backend.protocol import Backend, Scalars
+
+Path = str | os.PathLike[str]
+
+
+def _stage(name: str, a0: str = "", a1: str = "") -> Any:
+    return cuzk_tracer.span(name, a0=a0, a1=a1, stage=True, faults=True)
+
+
+class _MsmSpans:
+    """The span of one multi-scalar multiplication and those of its phases."""
+
+    def __init__(self, name: str) -> None:
+        self.whole = _stage(name, "points", "window_bits")
+        self.steps = MsmSteps(*(cuzk_tracer.span(f"{name}.{step}") for step in MsmSteps._fields))
+
+
+PROVE = _stage("prove", "wires", "domain")
+KEY_LOAD = _stage("key.load")
+CHECK_POINTS = _stage("check.points", "points")
+CHECK_R1CS = _stage("check.r1cs", "constraints")
+SYNTHESIS = _stage("synthesis")
+WITNESS_LOAD = _stage("synthesis.witness.load")
+ABC_EVAL = _stage("synthesis.abc.eval", "coefficients")
+QUOTIENT = _stage("quotient", "domain")
+INTT = tuple(_stage(f"quotient.intt.{name}", "domain") for name in "abc")
+COSET = _stage("quotient.coset", "domain")
+NTT = tuple(_stage(f"quotient.ntt.{name}", "domain") for name in "abc")
+POINTWISE = _stage("quotient.pointwise", "domain")
+MSM_H = _MsmSpans("msm.h")
+MSM_L = _MsmSpans("msm.l")
+MSM_A = _MsmSpans("msm.a")
+MSM_B_G1 = _MsmSpans("msm.b_g1")
+MSM_B_G2 = _MsmSpans("msm.b_g2")
+FINALIZE = _stage("finalize")
+VERIFY = _stage("verify")
+
+
+class Proved:
+    """A verified proof; unpacks as `proof, public`.
+
+    notes: lines the user should see; verifier: the library that checked the pairing.
+    """
+
+    def __init__(self, proof: Proof, public: list[int], notes: tuple[str, ...], verified_by: str) -> None:
+        self.proof, self.public, self.notes, self.verifier = proof, public, notes, verified_by
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.proof, self.public))
+
+
+class _Sums(NamedTuple):
+    """The five multi-scalar multiplications of a proof."""
+
+    h: Point
+    l: Point  # noqa: E741 (the query's name)
+    a: Point
+    b1: Point
+    b2: Point
+
+
+def prove(
+    key: Zkey | Path,
+    wtns: Wtns | Path,
+    *,
+    backend: "Backend | None" = None,
+    check_key: bool = False,
+    r1cs: R1cs | Path | None = None,
+    test_only_blinding: tuple[int, int] | None = None,
+) -> Proved:
+    """Prove that the witness satisfies the key's circuit, and verify the proof.
+
+    check_key: check every point's subgroup too, as for a key from strangers. r1cs: check the witness against
+    it first and name the first constraint it breaks. test_only_blinding: fixed (r, s) for reproducible tests;
+    a proof made with known ones hides nothing.
+
+    Raises InputError for malformed or mismatched files, UnsatisfiedWitness, and InvalidProof when the
+    finished proof does not verify.
+    """
+    backend = backend or choose()[0]
+    with PROVE:
+        with KEY_LOAD:
+            key = key if isinstance(key, Zkey) else zkey_format.open(key)
+            _check_points(backend, key, subgroup=check_key)
+        with SYNTHESIS:
+            with _native(WITNESS_LOAD, backend):
+                wtns = wtns if isinstance(wtns, Wtns) else wtns_format.open(wtns)
+                _require_same_circuit(key, wtns)
+                wtns.check(backend)
+            if r1cs is not None:
+                _check_r1cs(r1cs if isinstance(r1cs, R1cs) else r1cs_format.open(r1cs), key, wtns)
+            with _native(ABC_EVAL(key.n_coefs), backend):
+                a, b = _evaluate(backend, key, wtns)
+                c = backend.product(a, b)
+        h = _quotient(backend, a, b, c)
+        sums = _multiply(backend, key, backend.scalars(key.curve, wtns.data, key.n_vars), h)
+        with FINALIZE:
+            proof = _finalize(key, sums, test_only_blinding or _draw_blinding(key.curve.r))
+        public = [wtns.value(index) for index in range(1, key.n_public + 1)]
+        with VERIFY:
+            pairing = verifier.choose(key.curve)
+            sound = _self_check(key, public, proof, pairing)
+        if not sound:
+            _explain_failure(backend, key, wtns, with_r1cs=r1cs is not None)
+        return Proved(proof, public, key.notes, pairing.name)
+
+
+def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
+    """h_i = a*b - c at the odd points of the doubled domain; a, b, c are values on the even ones."""
+    n = len(a)
+    with QUOTIENT(n):
+        for span, v in zip(INTT, (a, b, c), strict=True):
+            with _native(span(n), backend):
+                backend.intt(v)
+        with _native(COSET(n), backend):
+            for v in (a, b, c):
+                backend.coset(v)
+        for span, v in zip(NTT, (a, b, c), strict=True):
+            with _native(span(n), backend):
+                backend.ntt(v)
+        with _native(POINTWISE(n), backend):
+            return backend.pointwise(a, b, c)
+
+
+def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h: "Scalars") -> _Sums:
+    first_private = key.n_public + 1
+    return _Sums(
+        h=_msm(backend, MSM_H, key, key.h, h),
+        l=_msm(backend, MSM_L, key, key.c, w, offset=first_private),
+        a=_msm(backend, MSM_A, key, key.a, w),
+        b1=_msm(backend, MSM_B_G1, key, key.b1, w),
+        b2=_msm(backend, MSM_B_G2, key, key.b2, w),
+    )
+
+
+def _msm(
+    backend: "Backend", spans: _MsmSpans, key: Zkey, query: Query, scalars: "Scalars", offset: int = 0
+) -> Point:
+    bits = backend.window_bits(key.curve, query.group, query.count)
+    with _native(spans.whole(query.count, bits), backend):
+        return backend.msm(key.curve, query.group, query.data, scalars, offset, query.count, spans.steps)
+
+
+def _finalize(key: Zkey, sums: _Sums, blinding: tuple[int, int]) -> Proof:
+    r, s = blinding
+    g1, g2 = key.curve.g1, key.curve.g2
+    a = g1.sum(key.alpha1, sums.a, g1.mul(key.delta1, r))
+    b = g2.sum(key.beta2, sums.b2, g2.mul(key.delta2, s))
+    b1 = g1.sum(key.beta1, sums.b1, g1.mul(key.delta1, s))
+    c = g1.sum(sums.l, sums.h, g1.mul(a, s), g1.mul(b1, r), g1.mul(key.delta1, -r * s))
+    return Proof(key.curve, a, b, c)
+
+
+def _draw_blinding(order: int) -> tuple[int, int]:
+    return secrets.randbelow(order), secrets.randbelow(order)
+
+
+@contextmanager
+def _native(span: Any, backend: "Backend") -> Iterator[None]:
+    """A stage whose work happens in the back end, page faults of its worker threads included."""
+    with span:
+        try:
+            yield
+        finally:
+            cuzk_tracer.add_faults(*backend.take_faults())
+
+
+def _check_points(backend: "Backend", key: Zkey, subgroup: bool) -> None:
+    with _native(CHECK_POINTS(sum(query.count for query in key.queries)), backend):
+        key.check(backend, subgroup)
+
+
+def _require_same_circuit(key: Zkey, wtns: Wtns) -> None:
+    if wtns.curve is not key.curve:
+        raise InputError(
+            f"{wtns.path}: the witness is over {wtns.curve.label}, the zkey {key.path} over {key.curve.label}"
+        )
+    if wtns.count != key.n_vars:
+        raise InputError(
+            f"{wtns.path}: the witness has {wtns.count} values, the zkey {key.path} is for {key.n_vars}: "
+            "they are of different circuits or builds"
+        )
+
+
+def _check_r1cs(r1cs: R1cs, key: Zkey, wtns: Wtns) -> None:
+    """Require that the constraint system is the key's and that the witness satisfies it."""
+    with CHECK_R1CS(r1cs.n_constraints):
+        if r1cs.curve is not key.curve:
+            raise _differ(r1cs, key, r1cs.curve.label, key.curve.label)
+        if r1cs.n_wires != key.n_vars:
+            raise _differ(r1cs, key, f"{r1cs.n_wires} wires", str(key.n_vars))
+        if r1cs.n_public != key.n_public:
+            raise _differ(r1cs, key, f"{r1cs.n_public} public values", str(key.n_public))
+        rows = r1cs.n_constraints + r1cs.n_public + 1
+        if rows > key.domain:
+            raise _differ(r1cs, key, f"{rows} rows", f"a domain of {key.domain}")
+        broken = r1cs.first_unsatisfied(wtns.data)
+    if broken is not None:
+        a, b, c = map(_shorten, broken[1:])
+        raise UnsatisfiedWitness(
+            f"{wtns.path}: the witness does not satisfy constraint {broken.constraint} of {r1cs.path}: "
+            f"A.w * B.w = {a} * {b}, but C.w = {c}; compute the witness again"
+        )
+
+
+def _differ(r1cs: R1cs, key: Zkey, of_r1cs: str, of_key: str) -> InputError:
+    return InputError(f"{r1cs.path}: r1cs and zkey {key.path} differ: {of_r1cs} against {of_key}")
+
+
+def _shorten(value: int) -> str:
+    text = str(value)
+    return text if len(text) <= 16 else f"{text[:6]}...{text[-6:]}"
+
+
+def _evaluate(backend: "Backend", key: Zkey, wtns: Wtns) -> tuple[Any, Any]:
+    try:
+        return backend.eval_ab(key.curve, key.coefs, key.n_coefs, wtns.data, key.n_vars, key.domain)
+    except CoefError as bad:
+        raise key.coef_error(bad) from None
+
+
+def _self_check(key: Zkey, public: Sequence[int], proof: Proof, pairing: Any) -> bool:
+    """Whether the proof verifies; points a damaged key led off the subgroup count as "no"."""
+    if verifier.problem_of_proof(key.curve, proof, pairing) is not None:
+        return False
+    try:
+        return verifier.verify(vkey_format.from_zkey(key), public, proof)
+    except InputError:
+        return False  # a point of the key's own verification key is bad: `_explain_failure` names it
+
+
+def _explain_failure(backend: "Backend", key: Zkey, wtns: Wtns, with_r1cs: bool) -> None:
+    """Raise the most precise error for a finished proof that does not verify."""
+    _check_points(backend, key, subgroup=True)
+    if with_r1cs:
+        raise InvalidProof(
+            f"{key.path}: the finished proof does not verify although the witness satisfies the r1cs: "
+            "the key is damaged or was made from another build of the circuit"
+        )
+    raise InvalidProof(
+        f"{key.path}: the finished proof does not verify: the witness {wtns.path} does not satisfy this key, "
+        "or the key is damaged; with the circuit's .r1cs the first broken constraint can be named"
+    )
