@@ -29,11 +29,17 @@ if TYPE_CHECKING:
 _LEVELS = {"off": layout.LEVEL_OFF, "coarse": layout.LEVEL_COARSE, "all": layout.LEVEL_ALL}
 _TOP = 2**63
 
+# Packing zeroes the place first and stores in order: the index word leaves first and comes last. The bare
+# forms are for spans without arguments and faults: every value packed costs 10 ns.
 _pack_open = struct.Struct("<QIIqq").pack_into
+_pack_open_bare = struct.Struct("<QII16x").pack_into
 _pack_record = struct.Struct("<QQIIIBBHqqIIII").pack_into
+_pack_record_bare = struct.Struct("<QQIIIBB30xI").pack_into
 _now = time.monotonic_ns
 _getrusage = resource.getrusage
 _THREAD = resource.RUSAGE_THREAD
+_SPAN = layout.KIND_SPAN
+_SPAN_ERR = layout.KIND_SPAN | layout.KIND_ERR
 _float = struct.Struct("<d")
 
 
@@ -78,14 +84,14 @@ class _Guard:
 class Span:
     """A named stretch of time; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bits", "_faults", "_id", "_key", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_stage", "name")
 
     def __init__(self, name: str, number: int, stage: bool, faults: bool) -> None:
         self.name = name
         self._id = number
         self._stage = stage
         self._faults = faults
-        self._key = self  # the object that names this span: calls with arguments make copies of it
+        self._bare = not faults
         self._a0 = 0
         self._a1 = 0
         self._bits = layout.TRACK_FAULTS if faults else 0
@@ -98,20 +104,24 @@ class Span:
             if slot is None:
                 return self
         stack = slot.stack
-        number = slot.last_id = (slot.last_id + 1) & 0xFFFFFFFF or 1
-        at = slot.stack_off + 32 * len(stack)
+        depth = len(stack)
+        slot.last_id = number = slot.last_id + 1
         if self._faults:
             usage = _getrusage(_THREAD)
             minor = usage.ru_minflt + slot.add_minflt
             major = usage.ru_majflt + slot.add_majflt
             start = _now()
-            stack.append((self._key, number, start, self._a0, self._a1, self._bits, minor, major))
+            stack.append((self, number, start, minor, major))
         else:
             start = _now()
-            stack.append((self._key, number, start, self._a0, self._a1, self._bits, 0, 0))
-        if at < slot.stack_end:
-            _pack_open(slot.control, at, start, self._id, number, self._a0, self._a1)
-        slot.words[3] = number << 32 | len(stack)
+            stack.append((self, number, start, 0, 0))
+        if depth < slot.entries:
+            at = slot.stack_off + 32 * depth
+            if self._bare:
+                _pack_open_bare(slot.control, at, start, self._id, number)
+            else:
+                _pack_open(slot.control, at, start, self._id, number, self._a0, self._a1)
+        slot.depth_word[0] = depth + 1
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -119,38 +129,55 @@ class Span:
         try:
             slot = _tls.slot
             stack = slot.stack
-            if stack[-1][0] is not self._key:
-                _unwind(slot, self._key, end)
-            entry = stack.pop()
+            if stack[-1][0] is not self:
+                _unwind(slot, self, end)
+            _, number, start, minor, major = stack.pop()
         except (AttributeError, IndexError):
             return  # entered before a fork, or in another thread: there is nothing to close here
-        minor = major = 0
-        if self._faults:
-            usage = _getrusage(_THREAD)
-            minor = max(0, usage.ru_minflt + slot.add_minflt - entry[6])
-            major = max(0, usage.ru_majflt + slot.add_majflt - entry[7])
         depth = len(stack)
         index = slot.head
+        if self._bare:
+            _pack_record_bare(
+                slot.ring,
+                (index & slot.mask) * 64,
+                start,
+                end,
+                self._id,
+                number,
+                stack[-1][1] if depth else 0,
+                _SPAN if kind is None else _SPAN_ERR,
+                depth if depth < 255 else 255,
+                (index + 1) & 0xFFFFFFFF,
+            )
+            slot.head_word[0] = slot.head = index + 1
+            slot.depth_word[0] = depth
+            if end >= slot.file.next_anchor_ns:
+                slot.file.anchor(end)
+            return
+        if self._faults:
+            usage = _getrusage(_THREAD)
+            minor = max(0, usage.ru_minflt + slot.add_minflt - minor)
+            major = max(0, usage.ru_majflt + slot.add_majflt - major)
         _pack_record(
             slot.ring,
             (index & slot.mask) * 64,
-            entry[2],
+            start,
             end,
             self._id,
-            entry[1],
+            number,
             stack[-1][1] if depth else 0,
-            layout.KIND_SPAN if kind is None else layout.KIND_SPAN | layout.KIND_ERR,
+            _SPAN if kind is None else _SPAN_ERR,
             depth if depth < 255 else 255,
-            entry[5],
-            entry[3],
-            entry[4],
+            self._bits,
+            self._a0,
+            self._a1,
             minor,
             major,
             0,
             (index + 1) & 0xFFFFFFFF,
         )
-        slot.words[0] = slot.head = index + 1
-        slot.words[3] = slot.last_id << 32 | depth
+        slot.head_word[0] = slot.head = index + 1
+        slot.depth_word[0] = depth
         if end >= slot.file.next_anchor_ns:
             slot.file.anchor(end)
 
@@ -162,7 +189,7 @@ class Span:
         made._id = self._id
         made._stage = self._stage
         made._faults = self._faults
-        made._key = self._key
+        made._bare = False
         bits = self._bits & layout.TRACK_FAULTS
         if a0.__class__ is int and -_TOP <= a0 < _TOP:
             made._a0 = a0
@@ -219,7 +246,7 @@ class AsyncSpan:
         value0, float0 = _argument(a0)
         value1, float1 = _argument(a1)
         bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
-        number = slot.last_id = (slot.last_id + 1) & 0xFFFFFFFF or 1
+        number = slot.last_id = slot.last_id + 1
         _current.set((before, self, _now(), slot, number, parent, (value0, value1, bits), depth))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -237,7 +264,7 @@ class AsyncSpan:
         if mine is None:
             return
         if mine is not slot:  # another thread: ids count a slot, so this one gives a new one
-            number = mine.last_id = (mine.last_id + 1) & 0xFFFFFFFF or 1
+            number = mine.last_id = mine.last_id + 1
             parent = 0
         code = layout.KIND_ASYNC if kind is None else layout.KIND_ASYNC | layout.KIND_ERR
         _emit(mine, start, end, self._id, number, parent, code, depth, values[2], values[0], values[1])
@@ -397,16 +424,16 @@ def _apply() -> None:
         span.__class__ = Span if _State.level >= wanted and not _State.failed else _OffSpan
 
 
-def _unwind(slot: ringfile.Slot, key: object, end: int) -> None:
-    """Close what was left open above `key`, each flagged. Raises IndexError when `key` is not open at all."""
+def _unwind(slot: ringfile.Slot, span: Span, end: int) -> None:
+    """Close what was left open above `span`, each flagged. Raises IndexError when `span` is not open."""
     stack = slot.stack
-    if all(entry[0] is not key for entry in stack):
+    if all(entry[0] is not span for entry in stack):
         raise IndexError
-    while stack[-1][0] is not key:
-        span, number, start, a0, a1, bits, _, _ = stack.pop()
+    while stack[-1][0] is not span:
+        left, number, start, _, _ = stack.pop()
+        bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
         parent = stack[-1][1]
-        bits = bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
-        _emit(slot, start, end, span._id, number, parent, layout.KIND_SPAN, len(stack), bits, a0, a1)  # type: ignore[attr-defined]
+        _emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
 
 
 def _emit(  # noqa: PLR0917 (a record's fields)
@@ -428,7 +455,7 @@ def _emit(  # noqa: PLR0917 (a record's fields)
     stamp = (index + 1) & 0xFFFFFFFF
     depth = min(depth, 255)
     _pack_record(slot.ring, at, start, end, name, number, parent, kind, depth, bits, a0, a1, 0, 0, 0, stamp)
-    slot.words[0] = slot.head = index + 1
+    slot.head_word[0] = slot.head = index + 1
     if end >= slot.file.next_anchor_ns:
         slot.file.anchor(end)
 

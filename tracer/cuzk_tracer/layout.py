@@ -93,7 +93,7 @@ SLOT: tuple[Field, ...] = (
     ("name", 16, "I"),  # string id of the thread's name
     ("state", 20, "I"),
     ("depth", 24, "I"),
-    ("next_id", 28, "I"),  # the newest span id given out (low half and high half of one word with depth)
+    ("next_id", 28, "I"),  # a writer's own note; readers do not need it
     ("ring_off", 32, "Q"),
     ("stack_off", 40, "Q"),
     ("generation", 48, "I"),  # counts the threads that had this slot

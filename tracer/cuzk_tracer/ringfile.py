@@ -17,6 +17,10 @@ import time
 
 from cuzk_tracer import layout, places
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cuzk_tracer.fallback import Span
+
 MAIN_RECORDS = 65_536  # 4 MiB: lossless at 20 polls a second up to 1.3 M spans a second
 THREAD_RECORDS = 16_384  # 1 MiB
 SLOTS = 128
@@ -78,7 +82,7 @@ class RingFile:
         self._segment = 0
         self.next_anchor_ns = 0
         self._dropped = 0
-        self._void: list[Slot] = []
+        self._live: list[Slot] = []
         self._write_header(started, parent_pid, parent_uuid, level)
         self.anchor(time.monotonic_ns())
 
@@ -171,8 +175,10 @@ class RingFile:
                 return self._claim()
             except (OSError, ValueError) as error:
                 self.problem = self.problem or f"no room for another thread's ring in {self.path}: {error}"
-                slot = Slot(self, -1, bytearray(64), 0, 0, bytearray(layout.SLOT_BYTES + _STACK_BYTES), 0, 64)
-                self._void.append(slot)
+                slot = Slot(
+                    self, -1, bytearray(layout.RECORD_BYTES), 0, 0, bytearray(layout.SLOT_BYTES), 0, 0
+                )
+                self._live.append(slot)
                 return slot
 
     def _claim(self) -> Slot:
@@ -205,6 +211,7 @@ class RingFile:
             offset, form = _SLOT_AT[field]
             form.pack_into(self.control, at + offset, value)
         self.store("slots_used", self._slots_used)
+        self._live.append(slot)
         return slot
 
     def _new_slot(self, number: int) -> Slot:
@@ -235,11 +242,11 @@ class RingFile:
     def release(self, slot: Slot) -> None:
         """The slot's thread has ended: what it wrote stays readable until the slot is needed again."""
         with self._lock:
+            self._live.remove(slot)
             if slot.number < 0:
-                self._void.remove(slot)
                 self._dropped += slot.head
                 return
-            slot.words[3] = 0
+            slot.depth_word[0] = 0
             offset, form = _SLOT_AT["state"]
             form.pack_into(self.control, slot.header + offset, layout.SLOT_DEAD)
             self._dead.append((time.monotonic_ns(), slot))
@@ -247,7 +254,7 @@ class RingFile:
     # Clocks.
 
     def anchor(self, now: int) -> None:
-        """Write a clock anchor and the heartbeat, once a second at most; skipped while another thread does."""
+        """Write a clock anchor and the heartbeat, once a second at most; skipped while another does."""
         if now < self.next_anchor_ns or not self._lock.acquire(blocking=False):
             return
         try:
@@ -267,7 +274,10 @@ class RingFile:
             self.store("anchors_count", self._anchors)
             self.store("anchor_seq", 2 * self._anchors)
             self.store("heartbeat_ns", monotonic)
-            self.store("dropped", self._dropped + sum(slot.head for slot in self._void))
+            self.store("dropped", self._dropped + sum(slot.head for slot in self._live if slot.number < 0))
+            for slot in self._live:
+                if slot.last_id > 0xF000_0000:  # an id has 32 bits; the rest lasts for more than a second
+                    slot.last_id = 0
         finally:
             self._lock.release()
 
@@ -281,26 +291,27 @@ class RingFile:
 class Slot:
     """One thread's place in the ring file, and the writer's private state for it.
 
-    `ring` and `control` are what records and open spans are packed into; `words` is the slot header as u64:
-    word 0 is the head, word 3 holds depth (low half) and the newest span id (high half).
+    `ring` and `control` are what records and open spans are packed into, `head_word` and `depth_word` the two
+    fields of the slot header that every span moves: each is stored whole, in one instruction.
     """
 
     __slots__ = (
         "add_majflt",
         "add_minflt",
         "control",
+        "depth_word",
+        "entries",
         "file",
         "generation",
         "head",
+        "head_word",
         "header",
         "last_id",
         "mask",
         "number",
         "ring",
         "stack",
-        "stack_end",
         "stack_off",
-        "words",
     )
 
     def __init__(  # noqa: PLR0917
@@ -321,14 +332,15 @@ class Slot:
         self.header = header
         self.control = control
         self.stack_off = stack_off
-        self.stack_end = stack_off + entries * layout.OPEN_BYTES
-        self.words = memoryview(control)[header : header + layout.SLOT_BYTES].cast("Q")
+        self.entries = entries
+        self.head_word = memoryview(control)[header : header + 8].cast("Q")
+        self.depth_word = memoryview(control)[header + 24 : header + 28].cast("I")
         self.head = 0
         self.last_id = 0
         self.generation = 0
         self.add_minflt = 0
         self.add_majflt = 0
-        self.stack: list[tuple[object, int, int, int, int, int, int, int]] = []
+        self.stack: list[tuple[Span, int, int, int, int]] = []
 
 
 def _ring_off(number: int) -> int:
