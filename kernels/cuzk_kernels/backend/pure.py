@@ -1,8 +1,8 @@
 """The back end for machines without a compiler: Python integers, or gmpy2's where it is installed.
 
 Two orders of magnitude behind the native one: right for circuits of a few thousand constraints at most.
-Multi-scalar multiplication is Pippenger's bucket method with signed digits and XYZZ accumulators (reference: Bernstein, Doumen, Lange, Oosterwijk, "Faster batch forgery identification", 2012,
-section 4; signed digits halve the buckets).
+Multi-scalar multiplication is Pippenger's bucket method (Bernstein, Doumen, Lange, Oosterwijk, "Faster batch
+forgery identification", 2012, section 4) with signed digits, which halve the buckets, and XYZZ accumulators.
 """
 
 from collections.abc import Sequence

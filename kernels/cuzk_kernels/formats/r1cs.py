@@ -1,8 +1,8 @@
 """Constraint systems (.r1cs, version 1): every row says (A . w) * (B . w) = C . w over the scalar field.
 
 Section 1: u32 n8, prime, u32 nWires, nPubOut, nPubIn, nPrvIn, u64 nLabels, u32 nConstraints. 2: for each
-constraint three lists A, B, C of u32 count and (u32 wire, n8 bytes plain little-endian value). 3: u64 label of
-each wire. 4, 5: custom gates, which Groth16 cannot have. Layout: iden3/r1csfile, doc/r1cs_bin_format.md.
+constraint three lists A, B, C of u32 count and (u32 wire, n8 bytes plain little-endian value). 3: u64 label
+of each wire. 4, 5: custom gates, which Groth16 cannot have. Layout: iden3/r1csfile, doc/r1cs_bin_format.md.
 """
 
 import struct

@@ -1,9 +1,9 @@
 """Groth16 proving keys of snarkjs (.zkey, version 1).
 
 Section 1: u32 protocol (1 = Groth16). 2: n8q, q, n8r, r, nVars, nPublic, domainSize, then alpha1, beta1,
-beta2, gamma2, delta1, delta2. 3: IC. 4: coefficients of A and B. 5, 6, 7: A, B1, B2 by wire. 8: C by private wire.
-9: H by domain row. 10: contributions. Points are affine, little-endian, Montgomery form; zeros are infinity;
-G2 is x.c0, x.c1, y.c0, y.c1. Byte layout: snarkjs, src/zkey_utils.js.
+beta2, gamma2, delta1, delta2. 3: IC. 4: coefficients of A and B. 5, 6, 7: A, B1, B2 by wire. 8: C by private
+wire. 9: H by domain row. 10: contributions. Points are affine, little-endian, Montgomery form; zeros are
+infinity; G2 is x.c0, x.c1, y.c0, y.c1. Byte layout: snarkjs, src/zkey_utils.js.
 """
 
 from typing import TYPE_CHECKING
@@ -147,7 +147,7 @@ class Zkey:
         return ()
 
     def check(self, backend: "Backend", subgroup: bool = False) -> None:
-        """Raise InputError for the first point not reduced, not on the curve or, if asked, not in the subgroup.
+        """Raise InputError for the first point not reduced, off the curve or, if asked, off the subgroup.
 
         Done once for each open key. Coefficients are checked when they are used (`Backend.eval_ab`).
         """
@@ -189,7 +189,7 @@ def write(
 ) -> None:  # fmt: skip
     """Write a key atomically, in snarkjs's section order, without contributions.
 
-    header_points: affine, by name; coefs: records of COEF_BYTES; queries: packed points of sections 3, 5 to 9.
+    header_points: affine, by name; coefs: records of COEF_BYTES; queries: packed points by section (3, 5 to 9).
     """
     n_vars = len(queries[5]) // curve.point_bytes(1)
     header = binfile.prime(curve.q, curve.n8q) + binfile.prime(curve.r, curve.n8r)
