@@ -1,0 +1,344 @@
+"""The native back end: `host/host.cpp`, built as the optional extension `_host` and loaded with ctypes.
+
+Every call releases the interpreter's lock and works on all processors (CUZK_THREADS sets another number).
+Vectors live in anonymous memory of their own and never become Python objects; file data is read where it
+is mapped. Shapes are checked here; what comes out of files is checked by the library.
+"""
+
+import ctypes
+import mmap
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, MsmSteps
+from cuzk_kernels.errors import CoefError, MissingError
+
+if TYPE_CHECKING:
+    from cuzk_kernels.curves import Curve, Point
+
+SCALAR_BYTES = 32
+COEF_BYTES = 44
+POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)  # PointProblem in host/points.hpp
+COEF_PROBLEMS = ("matrix", "row", "wire")  # CoefProblem in host/quotient.hpp
+CURVE_NUMBERS = {"bn254": 0, "bls12381": 1}
+
+_pointer, _i64, _int, _u32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_uint32
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "threads": (_int, ()),
+    "take_faults": (None, (_pointer,)),
+    "point_check": (_i64, (_int, _int, _pointer, _i64, _int, _pointer)),
+    "witness_check": (_i64, (_int, _pointer, _i64)),
+    "eval_ab": (_i64, (_int, _pointer, _i64, _pointer, _u32, _u32, _pointer, _pointer, _pointer)),
+    "product": (None, (_int, _pointer, _pointer, _pointer, _i64)),
+    "pointwise": (None, (_int, _pointer, _pointer, _pointer, _pointer, _i64)),
+    "intt": (None, (_int, _pointer, _int)),
+    "coset": (None, (_int, _pointer, _int)),
+    "ntt": (None, (_int, _pointer, _int)),
+    "reorder": (None, (_pointer, _int)),
+    "montgomery": (None, (_int, _pointer, _pointer, _i64, _int)),
+    "msm_window_bits": (_int, (_int, _int, _i64)),
+    "msm_begin": (_pointer, (_int, _int, _pointer, _pointer, _i64, _int)),
+    "msm_digits": (None, (_pointer,)),
+    "msm_accumulate": (None, (_pointer,)),
+    "msm_reduce": (None, (_pointer,)),
+    "msm_horner": (None, (_pointer, _pointer)),
+    "msm_end": (None, (_pointer,)),
+    "fixed_base": (None, (_int, _int, _pointer, _pointer, _i64, _pointer)),
+    "touch": (None, (_pointer, _i64, _int)),
+    "lock": (_int, (_pointer, _i64, _int, _int)),
+}
+
+
+class _Library:
+    """The loaded functions, without their prefix."""
+
+    def __init__(self, path: Path) -> None:
+        handle = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(handle, f"cuzk_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+_loaded: _Library | None = None
+
+
+def _path() -> Path | None:
+    here = Path(__file__).resolve().parent.parent
+    return next((p for suffix in EXTENSION_SUFFIXES if (p := here / f"_host{suffix}").exists()), None)
+
+
+def library() -> _Library:
+    """The native library; raises MissingError where it is not built or does not load."""
+    global _loaded  # noqa: PLW0603 (one library a process)
+    if _loaded is None:
+        path = _path()
+        if path is None:
+            raise MissingError("the native library is not built: install again where a C++ compiler is")
+        try:
+            _loaded = _Library(path)
+        except (OSError, AttributeError) as error:
+            raise MissingError(f"the native library does not load: {error}") from None
+    return _loaded
+
+
+def available() -> str | None:
+    """None where the native back end can be used, else why not."""
+    try:
+        library()
+    except MissingError as error:
+        return str(error)
+    return None
+
+
+class Memory:
+    """Zeroed memory of this process: `address` is valid as long as the object lives."""
+
+    def __init__(self, size: int) -> None:
+        self._map = mmap.mmap(-1, max(size, 1))
+        self._anchor = ctypes.c_char.from_buffer(self._map)
+        self.address = ctypes.addressof(self._anchor)
+        self.size = size
+
+    def view(self) -> memoryview:
+        return memoryview(self._map)[: self.size]
+
+
+class _Borrowed:
+    """The address of a buffer's bytes: in place where it is writable or bytes, else of a copy."""
+
+    def __init__(self, data: memoryview | bytes, size: int) -> None:
+        if len(data) < size:
+            raise ValueError(f"buffer of {len(data)} bytes where {size} are needed")
+        self.address = None
+        self._keep: object = None
+        if size == 0:
+            return
+        if isinstance(data, memoryview) and data.readonly:
+            data = bytes(data[:size])
+        if isinstance(data, bytes):
+            self._keep = data
+            self.address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
+        else:
+            self._keep = ctypes.c_char.from_buffer(data)
+            self.address = ctypes.addressof(self._keep)
+
+
+class NativeVec:
+    """A vector over Fr in Montgomery form; `reversed` says that coefficients lie in bit-reversed order."""
+
+    def __init__(self, curve: int, length: int) -> None:
+        if length < 1 or length & (length - 1):
+            raise ValueError(f"length {length} is not a power of two")
+        self.curve = curve
+        self.length = length
+        self.log = length.bit_length() - 1
+        self.reversed = False
+        self.memory = Memory(SCALAR_BYTES * length)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @classmethod
+    def of(cls, curve: "Curve", data: bytes) -> Self:
+        """From plain little-endian integers of 32 bytes, in natural order."""
+        vec = cls(CURVE_NUMBERS[curve.name], len(data) // SCALAR_BYTES)
+        source = _Borrowed(data, SCALAR_BYTES * vec.length)
+        library().montgomery(vec.curve, source.address, vec.memory.address, vec.length, 1)
+        return vec
+
+    def tobytes(self) -> bytes:
+        out = Memory(SCALAR_BYTES * self.length)
+        library().montgomery(self.curve, self.memory.address, out.address, self.length, 0)
+        if self.reversed:
+            library().reorder(out.address, self.log)
+        return bytes(out.view())
+
+
+class NativeScalars:
+    """Plain scalars at an address; `owner` keeps the memory alive."""
+
+    def __init__(self, address: int | None, count: int, owner: object) -> None:
+        self.address = address
+        self.count = count
+        self._owner = owner
+
+    def __len__(self) -> int:
+        return self.count
+
+    def tobytes(self) -> bytes:
+        return ctypes.string_at(self.address, SCALAR_BYTES * self.count) if self.address else b""
+
+
+class NativeBackend:
+    """The Backend protocol on the native library."""
+
+    name = "native"
+
+    def __init__(self) -> None:
+        self._library = library()
+        self.threads = int(self._library.threads())
+
+    def point_check(
+        self, curve: "Curve", group: int, points: memoryview, count: int, subgroup: bool
+    ) -> tuple[int, str] | None:
+        source = _Borrowed(points, count * curve.point_bytes(group))
+        problem = ctypes.c_int()
+        number = CURVE_NUMBERS[curve.name]
+        index = self._library.point_check(
+            number, group, source.address, count, subgroup, ctypes.addressof(problem)
+        )
+        return None if index == count else (index, POINT_PROBLEMS[problem.value])
+
+    def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
+        source = _Borrowed(witness, count * SCALAR_BYTES)
+        index = int(self._library.witness_check(CURVE_NUMBERS[curve.name], source.address, count))
+        return None if index == count else index
+
+    def eval_ab(
+        self, curve: "Curve", coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
+    ) -> tuple[NativeVec, NativeVec]:
+        number = CURVE_NUMBERS[curve.name]
+        a, b = NativeVec(number, domain), NativeVec(number, domain)
+        records = _Borrowed(coefs, n_coefs * COEF_BYTES)
+        values = _Borrowed(witness, n_vars * SCALAR_BYTES)
+        error = (ctypes.c_uint64 * 2)()
+        index = self._library.eval_ab(
+            number, records.address, n_coefs, values.address, n_vars, domain,
+            a.memory.address, b.memory.address, ctypes.addressof(error),
+        )  # fmt: skip
+        if index != n_coefs:
+            raise CoefError(index, COEF_PROBLEMS[error[0]], error[1])
+        return a, b
+
+    def product(self, a: NativeVec, b: NativeVec) -> NativeVec:
+        _check_alike(a, b)
+        c = NativeVec(a.curve, a.length)
+        c.reversed = a.reversed
+        self._library.product(a.curve, a.memory.address, b.memory.address, c.memory.address, a.length)
+        return c
+
+    def intt(self, v: NativeVec) -> None:
+        """Leaves the coefficients in bit-reversed order, where `coset` and `ntt` want them."""
+        self._order(v, False)
+        self._library.intt(v.curve, v.memory.address, v.log)
+        v.reversed = True
+
+    def coset(self, v: NativeVec) -> None:
+        self._order(v, True)
+        self._library.coset(v.curve, v.memory.address, v.log)
+
+    def ntt(self, v: NativeVec) -> None:
+        self._order(v, True)
+        self._library.ntt(v.curve, v.memory.address, v.log)
+        v.reversed = False
+
+    def _order(self, v: NativeVec, want_reversed: bool) -> None:
+        if v.reversed != want_reversed:
+            self._library.reorder(v.memory.address, v.log)
+            v.reversed = want_reversed
+
+    def pointwise(self, a: NativeVec, b: NativeVec, c: NativeVec) -> NativeScalars:
+        _check_alike(a, b)
+        _check_alike(a, c)
+        self._order(a, False)
+        self._order(b, False)
+        self._order(c, False)
+        out = Memory(SCALAR_BYTES * a.length)
+        self._library.pointwise(
+            a.curve, a.memory.address, b.memory.address, c.memory.address, out.address, a.length
+        )
+        return NativeScalars(out.address, a.length, out)
+
+    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:
+        source = _Borrowed(data, count * SCALAR_BYTES)
+        return NativeScalars(source.address, count, source)
+
+    def window_bits(self, curve: "Curve", group: int, count: int) -> int:
+        return int(self._library.msm_window_bits(CURVE_NUMBERS[curve.name], group, count))
+
+    def msm(
+        self,
+        curve: "Curve",
+        group: int,
+        points: memoryview,
+        scalars: NativeScalars,
+        offset: int,
+        count: int,
+        steps: MsmSteps,
+    ) -> "Point":
+        if offset < 0 or count < 0 or offset + count > scalars.count:
+            raise ValueError(f"scalars {offset} to {offset + count} of {scalars.count}")
+        if count == 0:
+            return None
+        source = _Borrowed(points, count * curve.point_bytes(group))
+        assert scalars.address is not None
+        number = CURVE_NUMBERS[curve.name]
+        bits = self.window_bits(curve, group, count)
+        first = scalars.address + SCALAR_BYTES * offset
+        handle = self._library.msm_begin(number, group, source.address, first, count, bits)
+        try:
+            with steps.digits:
+                self._library.msm_digits(handle)
+            with steps.accumulate:
+                self._library.msm_accumulate(handle)
+            with steps.reduce:
+                self._library.msm_reduce(handle)
+            out = ctypes.create_string_buffer(curve.point_bytes(group))
+            with steps.horner:
+                self._library.msm_horner(handle, ctypes.addressof(out))
+        finally:
+            self._library.msm_end(handle)
+        return _plain_point(curve, group, out.raw)
+
+    def fixed_base(
+        self, curve: "Curve", group: int, base: "Point", scalars: NativeScalars, count: int
+    ) -> bytes:
+        if count > scalars.count:
+            raise ValueError(f"{count} of {scalars.count} scalars")
+        encoded = _Borrowed(curve.encode(group, base), curve.point_bytes(group))
+        out = Memory(count * curve.point_bytes(group))
+        number = CURVE_NUMBERS[curve.name]
+        self._library.fixed_base(number, group, encoded.address, scalars.address, count, out.address)
+        return bytes(out.view())
+
+    def take_faults(self) -> tuple[int, int]:
+        pair = (ctypes.c_uint64 * 2)()
+        self._library.take_faults(ctypes.addressof(pair))
+        return pair[0], pair[1]
+
+
+def touch(memory: Memory, threads: int) -> None:
+    """Write one byte to every page of the memory, the pages shared out over the threads."""
+    library().touch(memory.address, memory.size, threads)
+
+
+def lock(memory: Memory, threads: int) -> None:
+    """mlock the memory, in parts, on the threads. Raises OSError where the limit on locked memory forbids."""
+    error = library().lock(memory.address, memory.size, threads, 1)
+    if error:
+        raise OSError(error, "mlock")
+
+
+def unlock(memory: Memory) -> None:
+    library().lock(memory.address, memory.size, 1, 0)
+
+
+def _check_alike(a: NativeVec, b: NativeVec) -> None:
+    if (a.curve, a.length) != (b.curve, b.length):
+        raise ValueError("vectors of different lengths or curves")
+    if a.reversed != b.reversed:
+        raise ValueError("one vector holds values, the other coefficients")
+
+
+def _plain_point(curve: "Curve", group: int, raw: bytes) -> "Point":
+    size = curve.n8q
+    values = [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
+    if not any(values):
+        return None
+    return (values[0], values[1]) if group == 1 else ((values[0], values[1]), (values[2], values[3]))
