@@ -1,0 +1,115 @@
+"""The command line: one module in ``commands`` a verb; each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from cuzk_top.errors import CuzkTopError
+
+EXIT_CODES = "exit codes: 0 done, 1 a negative answer, 2 bad input or usage, 3 this machine lacks something, 130 Ctrl-C"
+
+
+def add_screen_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that can open the screen."""
+    parser.add_argument(
+        "--theme",
+        choices=["auto", "dark", "light", "mono"],
+        default="auto",
+        help="colours (NO_COLOR means mono)",
+    )
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+
+
+def add_backend_option(parser: argparse.ArgumentParser) -> None:
+    """The choice of back end for the commands that prove."""
+    parser.add_argument(
+        "--backend",
+        choices=["auto", "cpu", "python"],
+        default="auto",
+        help="cpu: the compiled host library, all cores; python: slow, needs no compiler; auto: cpu if it was built",
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line as argparse describes it."""
+    parser = argparse.ArgumentParser(
+        prog="cuzk-top",
+        description="Watch zero-knowledge proofs being made: live timelines, page faults and stage times.",
+        epilog=f"Without a command: lists the traced provers on this machine. {EXIT_CODES}",
+    )
+    add_screen_options(parser)
+    parser.set_defaults(command="top")
+    verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    demo = verbs.add_parser("demo", help="prove a real circuit here and watch it", epilog=EXIT_CODES)
+    add_backend_option(demo)
+    add_screen_options(demo)
+    demo.add_argument("--trace", metavar="FILE", help="save the trace here instead of the traces folder")
+
+    prove = verbs.add_parser("prove", help="prove real circom files, live", epilog=EXIT_CODES)
+    prove.add_argument("zkey", metavar="KEY.zkey")
+    prove.add_argument("wtns", metavar="WITNESS.wtns")
+    prove.add_argument("-o", "--output", metavar="PROOF.json", required=True)
+    prove.add_argument("--public", metavar="PUBLIC.json", required=True)
+    prove.add_argument(
+        "--r1cs", metavar="FILE", help="check the witness first; names the constraint that fails"
+    )
+    prove.add_argument(
+        "--check-key", action="store_true", help="also check that each point is in its subgroup"
+    )
+    prove.add_argument("--repeat", type=positive, default=1, metavar="N", help="make the proof N times")
+    prove.add_argument("--trace", metavar="FILE", help="save the trace here instead of the traces folder")
+    add_backend_option(prove)
+    add_screen_options(prove)
+
+    verify = verbs.add_parser("verify", help="check a proof", epilog=EXIT_CODES)
+    verify.add_argument("vkey", metavar="VKEY.json")
+    verify.add_argument("public", metavar="PUBLIC.json")
+    verify.add_argument("proof", metavar="PROOF.json")
+
+    attach = verbs.add_parser("attach", help="watch a traced process that runs", epilog=EXIT_CODES)
+    attach.add_argument("pid", type=positive, metavar="PID")
+    add_screen_options(attach)
+
+    replay = verbs.add_parser("replay", help="watch a saved trace again", epilog=EXIT_CODES)
+    replay.add_argument("file", metavar="FILE.cuzk")
+    add_screen_options(replay)
+
+    report = verbs.add_parser("report", help="the facts of a saved trace as text", epilog=EXIT_CODES)
+    report.add_argument("file", metavar="FILE.cuzk")
+    report.add_argument("--json", action="store_true", help="machine-readable; the schema is in the README")
+    return parser
+
+
+def positive(text: str) -> int:
+    """An integer of at least one, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; an error a user can cause is one line on standard error."""
+    args = build_parser().parse_args(argv)
+    command = importlib.import_module(f"cuzk_top.commands.{args.command or 'top'}")
+    try:
+        code: int = command.run(args)
+    except CuzkTopError as error:
+        print(f"cuzk-top: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("cuzk-top: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (head, a closed pager) went away: nothing more to say, and no traceback either.
+        sys.stderr.close()
+        return 0
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The prover as a process of its own: ``python -m cuzk_kernels.runner prove|demo ...``.
+
+The viewer starts this module so that it never shares an interpreter lock with the work it watches. What happens
+is told twice: as spans in the tracer's ring, and as one JSON object a line on standard output:
+
+``{"event": "ring", "path": str | null, "problem": str | null}``   first, before any work
+``{"event": "note", "text": str}``                                 something the user should know
+``{"event": "proof", "number": int, "seconds": float, ...}``       a proof was made, verified and (if asked) written
+``{"event": "error", "exit": int, "text": str}``                   one line for the user; the process ends with that code
+
+Nothing is written to the output files before the proof in them was verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cuzk_tracer
+from cuzk_kernels import errors
+
+if TYPE_CHECKING:
+    from cuzk_kernels.backend.protocol import Backend
+    from cuzk_kernels.groth16 import Proved
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def emit(event: str, **fields: object) -> None:
+    """Write one event line and flush it: the viewer reads them as they come."""
+    sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when the viewer that started it dies, so no proof runs on unseen."""
+    import ctypes  # noqa: PLC0415 - only this process needs it
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def run_prove(args: argparse.Namespace, backend: Backend) -> None:
+    """Prove real files ``args.repeat`` times; every proof is verified before it is written."""
+    from cuzk_kernels import formats, groth16  # noqa: PLC0415 - after the ring is open, so start-up is visible
+
+    cuzk_tracer.meta(job=Path(args.zkey).name)
+    for number in range(1, args.repeat + 1):
+        started = time.monotonic()
+        result = groth16.prove(
+            args.zkey, args.wtns, backend=backend, check_key=args.check_key, r1cs=args.r1cs
+        )
+        formats.write_result(args.proof, args.public, result)
+        report_proof(number, started, result, proof=args.proof, public=args.public)
+
+
+def run_demo(args: argparse.Namespace, backend: Backend) -> None:
+    """Prove the hash-chain circuit with a fresh witness each time; ``args.proofs`` of 0 means until stopped."""
+    from cuzk_kernels import groth16, setup  # noqa: PLC0415
+
+    cuzk_tracer.meta(job="demo")
+    demo = setup.demo(backend, Path(args.directory))
+    emit("note", text=demo.summary)
+    number = 0
+    while args.proofs == 0 or number < args.proofs:
+        number += 1
+        started = time.monotonic()
+        wtns = demo.fresh_witness()
+        result = groth16.prove(demo.zkey, wtns, backend=backend)
+        report_proof(number, started, result)
+
+
+def report_proof(number: int, started: float, result: Proved, **paths: str) -> None:
+    """Tell the viewer about a verified proof, and (with the first) what the prover wants the user to know."""
+    if number == 1:
+        for text in result.notes:
+            emit("note", text=text)
+    emit("proof", number=number, seconds=time.monotonic() - started, verifier=result.verifier, **paths)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """The command line of the prover process; people use ``cuzk-top prove`` and ``cuzk-top demo`` instead."""
+    parser = argparse.ArgumentParser(prog="python -m cuzk_kernels.runner")
+    parser.add_argument("--backend", default="auto", choices=["auto", "native", "python"])
+    parser.add_argument("--die-with-parent", action="store_true")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    prove = verbs.add_parser("prove")
+    prove.add_argument("zkey")
+    prove.add_argument("wtns")
+    prove.add_argument("--proof", required=True)
+    prove.add_argument("--public", required=True)
+    prove.add_argument("--r1cs")
+    prove.add_argument("--repeat", type=int, default=1)
+    prove.add_argument("--check-key", action="store_true")
+    prove.set_defaults(run=run_prove)
+    demo = verbs.add_parser("demo")
+    demo.add_argument("--directory", required=True)
+    demo.add_argument("--proofs", type=int, default=1)
+    demo.set_defaults(run=run_demo)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; errors a user can cause become one event and their exit code, never a traceback."""
+    args = parse(argv)
+    if args.die_with_parent:
+        die_with_parent()
+    cuzk_tracer.open()
+    emit("ring", path=cuzk_tracer.ring_path(), problem=cuzk_tracer.problem())
+    try:
+        from cuzk_kernels import backend as backends  # noqa: PLC0415
+
+        backend, why = backends.choose(args.backend)
+        cuzk_tracer.meta(backend=f"cpu-{backend.name}", threads=str(backend.threads))
+        if why:
+            emit("note", text=why)
+        args.run(args, backend)
+    except errors.CuzkError as error:
+        emit("error", exit=error.exit_code, text=str(error))
+        return error.exit_code
+    except MemoryError:
+        emit("error", exit=3, text="not enough memory for this key: free some, or use a machine with more")
+        return 3
+    except OSError as error:
+        emit("error", exit=2, text=f"{error.filename or 'input/output'}: {error.strerror or error}")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
