@@ -1,0 +1,393 @@
+"""The store: batches in, snapshots out. Numpy columns a row, no Python object a span.
+
+One thread appends (the collector), any thread takes snapshots. Columns only grow, in arrays that are
+exchanged when full, so a snapshot is a set of views and costs nothing to keep. Retention drops the oldest
+spans of all rows when their bytes pass a limit.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuzk_top import stages
+from cuzk_top.model import (
+    COLUMN_TYPES,
+    FLAG_F64,
+    KIND_COUNTER,
+    KIND_INSTANT,
+    ROW_BYTES,
+    SPAN_KINDS,
+    Batch,
+    Columns,
+    CounterData,
+    Mark,
+    RowData,
+    Session,
+    Snapshot,
+    SpanRecord,
+    span_record,
+)
+
+DEFAULT_LIMIT_BYTES = 1 << 30
+"""About 12 million spans."""
+MARKS_KEPT = 10_000
+
+RowKey = tuple[int, int, int]
+"""Place of the lane, track, depth: sorts into screen order."""
+
+_IS_SPAN = np.zeros(256, dtype=bool)
+_IS_SPAN[list(SPAN_KINDS)] = True
+
+
+class Growing:
+    """Arrays of equal length that grow at the end and shrink at the front; views of them never change."""
+
+    def __init__(self, types: dict[str, np.dtype[Any]]) -> None:
+        self._types = types
+        self._arrays = {name: np.empty(16, kind) for name, kind in types.items()}
+        self._low = 0
+        self._high = 0
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        view = self._arrays[name][self._low : self._high]
+        view.flags.writeable = False
+        return view
+
+    def append(self, parts: dict[str, NDArray[Any]]) -> None:
+        """Append rows, one array a column."""
+        count = len(next(iter(parts.values())))
+        if self._high + count > len(next(iter(self._arrays.values()))):
+            self._move(2 * (len(self) + count))
+        for name, array in self._arrays.items():
+            array[self._high : self._high + count] = parts[name]
+        self._high += count
+
+    def drop(self, count: int) -> None:
+        """Forget the first rows; the room is given back at the next growth, or now when it is most of it."""
+        self._low += count
+        if self._low > self._high // 2:
+            self._move(max(16, len(self) * 5 // 4))
+
+    def _move(self, capacity: int) -> None:
+        length = len(self)
+        for name, kind in self._types.items():
+            larger = np.empty(capacity, kind)
+            larger[:length] = self[name]
+            self._arrays[name] = larger
+        self._low, self._high = 0, length
+
+
+class _Row:
+    """One row's closed spans, its open one, and the view made of them last."""
+
+    def __init__(self) -> None:
+        self.spans = Growing(COLUMN_TYPES)
+        self.open: SpanRecord | None = None
+        self.view: RowData | None = None
+        self.last_end: int = np.iinfo(np.int64).min
+
+    def columns(self) -> Columns:
+        return Columns(*(self.spans[name] for name in COLUMN_TYPES))
+
+
+_COUNTER_TYPES = {
+    "t_ns": np.dtype(np.int64),
+    "start_ns": np.dtype(np.int64),
+    "value": np.dtype(np.float64),
+}
+
+
+class Store:
+    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector."""
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.viewer_cpu: float | None = None
+        self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._revision = 0
+        self._rows: dict[RowKey, _Row] = {}
+        self._counters: dict[str, Growing] = {}
+        self._marks: list[Mark] = []
+        self._session = Session()
+        self._lane_of: NDArray[np.int64] = np.empty(0, np.int64)
+        self._spans = 0
+        self._kept = 0
+        self._lost = 0
+        self._now_ns = 0
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._ended = False
+        self._problems: tuple[str, ...] = ()
+        self._dropped = 0
+        self._snapshot: Snapshot | None = None
+
+    def append(self, batch: Batch) -> None:
+        """Take in what a source yielded."""
+        with self._lock:
+            self._revision += 1
+            self._learn(batch.session)
+            self._lost = batch.lost
+            self._now_ns = batch.now_ns
+            self._ended = batch.ended
+            self._problems = batch.problems
+            columns = batch.columns
+            if len(columns):
+                is_span = _IS_SPAN[columns.kind]
+                if is_span.all():
+                    self._add_spans(columns)
+                else:
+                    self._add_spans(columns.take(is_span))
+                    self._add_counters(columns.take(columns.kind == KIND_COUNTER))
+                    self._add_marks(columns.take(columns.kind == KIND_INSTANT))
+            self._set_open(batch.open)
+            if self._kept * ROW_BYTES > self._limit_bytes:
+                self._retain()
+
+    def snapshot(self) -> Snapshot:
+        """The present state; the same object as long as nothing was appended."""
+        with self._lock:
+            if self._snapshot is None or self._snapshot.revision != self._revision:
+                self._snapshot = self._make_snapshot()
+            return self._snapshot
+
+    def children(self, record: SpanRecord) -> list[SpanRecord]:
+        """The spans directly inside one, by start."""
+        return self.snapshot().children(record)
+
+    def parent(self, record: SpanRecord) -> SpanRecord | None:
+        """The span around one, or None."""
+        return self.snapshot().parent(record)
+
+    def at(self, row: RowData, t_ns: int) -> SpanRecord | None:
+        """The span of a row that covers a moment, or None."""
+        return self.snapshot().at(row, t_ns)
+
+    def _learn(self, session: Session) -> None:
+        """Keep a copy of the session, so that snapshots do not see it change, and map new names to lanes."""
+        mine = self._session
+        if (
+            len(mine.names) != len(session.names)
+            or len(mine.tracks) != len(session.tracks)
+            or mine.meta != session.meta
+            or mine.anchors != session.anchors
+            or (mine.pid, mine.name, mine.started_ns) != (session.pid, session.name, session.started_ns)
+        ):
+            if mine.meta != session.meta:
+                for row in self._rows.values():
+                    row.view = None  # the back end decides how lanes look
+            self._session = session.copy()
+        known = len(self._lane_of)
+        if known < len(self._session.names):
+            new = [stages.ORDER[stages.lane_of(name.text)] for name in self._session.names[known:]]
+            self._lane_of = np.concatenate([self._lane_of, np.array(new, np.int64)])
+
+    def _lanes(self, names: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Place of each name's lane; names the session lacks fall into the last, `other`."""
+        known = np.append(self._lane_of, stages.ORDER["other"])
+        lanes: NDArray[np.int64] = known[np.minimum(names, len(known) - 1)]
+        return lanes
+
+    def _add_spans(self, columns: Columns) -> None:
+        if not len(columns):
+            return
+        self._spans += len(columns)
+        self._kept += len(columns)
+        self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
+        key = (
+            self._lanes(columns.name) << 40
+            | columns.track.astype(np.int64) << 8
+            | columns.depth.astype(np.int64)
+        )
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        edges = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
+        for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            packed = int(key[low])
+            row = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
+            self._add_to_row(row, columns.take(order[low:high]))
+
+    def _add_to_row(self, key: RowKey, columns: Columns) -> None:
+        """Append spans of one row. They come in order of their end, which in a row is order of start too."""
+        row = self._rows.setdefault(key, _Row())
+        start, end = columns.start_ns, columns.end_ns
+        in_order = int(start[0]) >= row.last_end and bool((start[1:] >= end[:-1]).all())
+        if not in_order or bool((end < start).any()):
+            self._squeeze_in(key, columns)
+            return
+        row.spans.append(dict(columns.arrays()))
+        row.last_end = int(end[-1])
+        row.view = None
+
+    def _squeeze_in(self, key: RowKey, columns: Columns) -> None:
+        """The rare case: spans out of order or overlapping (depths beyond 255, foreign or damaged traces).
+
+        Those that fit between the row's spans are put there; those that overlap go one row deeper, and in the
+        deepest are left out and counted as dropped.
+        """
+        row = self._rows.setdefault(key, _Row())
+        columns = columns.replace(end_ns=np.maximum(columns.start_ns, columns.end_ns))
+        columns = columns.take(np.lexsort((columns.end_ns, columns.start_ns)))
+        held = row.columns()
+        before = np.searchsorted(held.end_ns, columns.start_ns, side="right")
+        # The first held span that ends after this one's start: it must not begin before this one's end.
+        begins = np.append(held.start_ns, np.iinfo(np.int64).max)[before]
+        free = begins >= columns.end_ns
+        fits = np.zeros(len(columns), dtype=bool)
+        last = np.iinfo(np.int64).min
+        for i in np.flatnonzero(free).tolist():
+            if columns.start_ns[i] >= last:
+                fits[i] = True
+                last = int(columns.end_ns[i])
+        merged = Columns.concat([held, columns.take(fits)])
+        merged = merged.take(np.lexsort((merged.end_ns, merged.start_ns)))
+        row.spans = Growing(COLUMN_TYPES)
+        if len(merged):
+            row.spans.append(dict(merged.arrays()))
+            row.last_end = int(merged.end_ns[-1])
+        row.view = None
+        rest = columns.take(~fits)
+        if len(rest) and key[2] < 255:
+            self._add_to_row((key[0], key[1], key[2] + 1), rest)
+        elif len(rest):
+            self._kept -= len(rest)
+            self._dropped += len(rest)
+
+    def _add_counters(self, columns: Columns) -> None:
+        if not len(columns):
+            return
+        self._bounds(None, int(columns.end_ns.max()))
+        value = np.where(columns.flags & FLAG_F64, columns.a0.view(np.float64), columns.a0)
+        for number in np.unique(columns.name).tolist():
+            which = columns.name == number
+            names = self._session.names
+            name = names[number].text if number < len(names) else f"<name {number}>"
+            series = self._counters.setdefault(name, Growing(_COUNTER_TYPES))
+            series.append(
+                {
+                    "t_ns": columns.end_ns[which],
+                    "start_ns": columns.start_ns[which],
+                    "value": value[which],
+                }
+            )
+
+    def _add_marks(self, columns: Columns) -> None:
+        for i in range(len(columns)):
+            record = span_record(self._session, columns, i, "other")
+            self._bounds(None, record.end_ns)
+            self._marks.append(Mark(record.start_ns, record.name, record.a0, record.a1, record.track))
+        del self._marks[:-MARKS_KEPT]
+
+    def _set_open(self, columns: Columns) -> None:
+        for row in self._rows.values():
+            if row.open is not None:
+                row.open = None
+                row.view = None
+        if not len(columns):
+            return
+        self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
+        lanes = self._lanes(columns.name)
+        for i in range(len(columns)):
+            place = int(lanes[i])
+            record = span_record(self._session, columns, i, stages.LANES[place].key)
+            row = self._rows.setdefault((place, record.track, record.depth), _Row())
+            row.open = record
+            row.view = None
+
+    def _bounds(self, first: int | None, last: int) -> None:
+        if first is not None and (self._first_ns is None or first < self._first_ns):
+            self._first_ns = first
+        self._last_ns = max(self._last_ns, last)
+
+    def _retain(self) -> None:
+        """Drop the oldest spans until an eighth of the limit is free again."""
+        ends = np.concatenate([row.spans["end_ns"] for row in self._rows.values()])
+        keep = self._limit_bytes // ROW_BYTES * 7 // 8
+        if keep >= len(ends):
+            return
+        cut = np.partition(ends, len(ends) - keep - 1)[len(ends) - keep - 1]
+        for row in self._rows.values():
+            count = int(np.searchsorted(row.spans["end_ns"], cut, side="right"))
+            if count:
+                row.spans.drop(count)
+                row.view = None
+                self._kept -= count
+                self._dropped += count
+        for series in self._counters.values():
+            series.drop(int(np.searchsorted(series["t_ns"], cut, side="right")))
+        starts = [int(row.spans["start_ns"][0]) for row in self._rows.values() if len(row.spans)]
+        starts += [row.open.start_ns for row in self._rows.values() if row.open is not None]
+        self._first_ns = min(starts, default=None)
+
+    def _make_snapshot(self) -> Snapshot:
+        problems = self._problems
+        if self._dropped:
+            problems = (*problems, f"the oldest {self._dropped:,} spans are no longer kept")
+        first = self._first_ns
+        if first is None:
+            first = min((int(c["start_ns"][0]) for c in self._counters.values() if len(c)), default=0)
+        return Snapshot(
+            revision=self._revision,
+            session=self._session,
+            rows=tuple(self._make_rows()),
+            counters=tuple(self._make_counters()),
+            marks=tuple(self._marks),
+            first_ns=first,
+            last_ns=self._last_ns,
+            now_ns=self._now_ns,
+            spans=self._spans,
+            lost=self._lost,
+            ended=self._ended,
+            problems=problems,
+            viewer_cpu=self.viewer_cpu,
+        )
+
+    def _make_rows(self) -> Iterable[RowData]:
+        meta = self._session.meta
+        keys = sorted(key for key, row in self._rows.items() if len(row.spans) or row.open is not None)
+        filled = {key[0] for key in keys}
+        proves = "backend" in meta or any(stages.LANES[place].key in stages.FIXED for place in filled)
+        if proves:
+            empty = {stages.ORDER[key] for key in stages.FIXED} - filled
+            keys = sorted(keys + [(place, 0, 0) for place in empty])
+        for key in keys:
+            lane = stages.lane(stages.LANES[key[0]].key, meta)
+            row = self._rows.get(key)
+            if key[0] not in filled or row is None:
+                yield RowData(lane, 0, 0, Columns.empty(), missing=stages.missing(lane.key, meta))
+                continue
+            if row.view is None:
+                row.view = RowData(lane, key[1], key[2], row.columns(), row.open)
+            yield row.view
+
+    def _make_counters(self) -> Iterable[CounterData]:
+        meta = self._session.meta
+        named = {key.removeprefix("missing.") for key in meta if key.startswith("missing.")}
+        last = len(stages.COUNTERS)
+        for key in sorted(named | set(self._counters), key=lambda k: (stages.COUNTER_ORDER.get(k, last), k)):
+            shown = stages.counter(key)
+            series = self._counters.get(key) or Growing(_COUNTER_TYPES)
+            yield CounterData(
+                key=key,
+                label=shown.label,
+                unit=shown.unit,
+                kind=shown.kind,
+                role=shown.role,
+                t_ns=series["t_ns"],
+                start_ns=series["start_ns"],
+                value=series["value"],
+                top=_number(meta.get(f"top.{key}")) or shown.top,
+                missing=None if len(series) else meta.get(f"missing.{key}", "no samples yet"),
+            )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,317 @@
+"""The store: rows, lanes, lookups and retention against brute force."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuzk_top import stages
+from cuzk_top.model import (
+    FLAG_F64,
+    FLAG_OPEN,
+    KIND_COUNTER,
+    KIND_INSTANT,
+    KIND_SPAN,
+    ROW_BYTES,
+    Batch,
+    Columns,
+    Name,
+    Session,
+    Snapshot,
+)
+from cuzk_top.store import Growing, Store
+
+
+def names(*texts: str) -> list[Name]:
+    return [Name(""), *(Name(text) for text in texts)]
+
+
+def batch(
+    session: Session, columns: Columns, *, open_: Columns | None = None, now: int = 0, **more: object
+) -> Batch:
+    return Batch(session, columns, open_ or Columns.empty(), lost=0, now_ns=now, **more)  # type: ignore[arg-type]
+
+
+def spans(*rows: tuple[int, int, int, int, int]) -> Columns:
+    """(start, end, name, depth, id), parent = id // 10."""
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    return Columns.make(
+        len(table),
+        start_ns=table[:, 0],
+        end_ns=table[:, 1],
+        name=table[:, 2],
+        depth=table[:, 3],
+        id=table[:, 4],
+        parent=table[:, 4] // 10,
+        kind=KIND_SPAN,
+        track=1,
+    )
+
+
+PROOF = names("prove", "synthesis", "synthesis.witness.load", "quotient.ntt.a", "msm.h", "nobody.knows")
+
+
+def proof_store() -> Store:
+    store = Store()
+    session = Session(pid=7, names=PROOF, meta={"backend": "cpu-native"})
+    # Children end, and arrive, before their parents.
+    closed = spans(
+        (20, 30, 3, 2, 111), (10, 40, 2, 1, 11), (40, 60, 4, 1, 12), (60, 90, 5, 1, 13), (0, 100, 1, 0, 1)
+    )
+    store.append(batch(session, closed, now=100))
+    return store
+
+
+def test_rows_are_in_order_of_lanes_and_depths():
+    snapshot = proof_store().snapshot()
+    filled = [
+        (row.lane.key, row.depth, row.columns.start_ns.tolist()) for row in snapshot.rows if len(row.columns)
+    ]
+    assert filled == [
+        ("proof", 0, [0]),
+        ("synthesis", 1, [10]),
+        ("synthesis", 2, [20]),
+        ("ntt", 1, [40]),
+        ("msm.h", 1, [60]),
+    ]
+    assert (snapshot.first_ns, snapshot.last_ns, snapshot.now_ns, snapshot.spans) == (0, 100, 100, 5)
+
+
+def test_lanes_of_a_proof_are_there_before_their_first_span():
+    rows = proof_store().snapshot().rows
+    assert [row.lane.key for row in rows if not len(row.columns)] == [
+        "transfer", "msm.l", "msm.a", "msm.b_g1", "msm.b_g2", "finalize",
+    ]  # fmt: skip
+    missing = {row.lane.key: row.missing for row in rows if row.missing}
+    assert missing == {"transfer": "none: CPU back end"}
+
+
+def test_a_cpu_back_end_has_the_cpu_msm_role_and_letter():
+    lanes = {row.lane.key: row.lane for row in proof_store().snapshot().rows}
+    assert (lanes["msm.h"].letter, lanes["msm.h"].role) == ("m", "cpu msm")
+    assert (stages.lane("msm.h", {}).letter, stages.lane("msm.h", {}).role) == ("M", "msm")
+
+
+def test_other_programs_get_no_empty_lanes():
+    store = Store()
+    store.append(batch(Session(names=names("load.page")), spans((0, 5, 1, 0, 1))))
+    assert [row.lane.key for row in store.snapshot().rows] == ["other"]
+
+
+def test_children_and_parents():
+    snapshot = proof_store().snapshot()
+    proof = snapshot.record(snapshot.rows[0], 0)
+    children = snapshot.children(proof)
+    assert [child.name for child in children] == ["synthesis", "quotient.ntt.a", "msm.h"]
+    assert [child.name for child in snapshot.children(children[0])] == ["synthesis.witness.load"]
+    assert snapshot.parent(children[2]) == proof
+    assert snapshot.parent(proof) is None
+    assert snapshot.children(children[2]) == []
+
+
+def test_at_is_half_open_and_knows_the_open_span():
+    store = proof_store()
+    open_ = Columns.make(
+        1,
+        start_ns=[200],
+        end_ns=[250],
+        name=[5],
+        depth=[1],
+        id=[21],
+        track=[1],
+        kind=[KIND_SPAN],
+        flags=[FLAG_OPEN],
+    )
+    store.append(
+        batch(Session(names=PROOF, meta={"backend": "cpu-native"}), Columns.empty(), open_=open_, now=250)
+    )
+    snapshot = store.snapshot()
+    row = next(row for row in snapshot.rows if row.lane.key == "msm.h")
+    found = {t: snapshot.at(row, t) for t in (59, 60, 89, 90, 199, 200, 10**9)}
+    assert {t: span and span.id for t, span in found.items()} == {
+        59: None, 60: 13, 89: 13, 90: None, 199: None, 200: 21, 10**9: 21,
+    }  # fmt: skip
+    assert found[200] is not None and found[200].is_open and found[200].duration_ns == 50
+    store.append(batch(Session(names=PROOF), Columns.empty(), now=300))
+    assert all(row.open is None for row in store.snapshot().rows)
+
+
+def test_the_snapshot_is_the_same_object_until_something_comes():
+    store = proof_store()
+    first = store.snapshot()
+    assert store.snapshot() is first
+    store.append(batch(Session(names=PROOF), spans((100, 120, 5, 1, 31)), now=120))
+    second = store.snapshot()
+    assert second is not first and second.revision > first.revision
+    assert first.spans == 5 and second.spans == 6
+    msm = next(row for row in first.rows if row.lane.key == "msm.h")
+    assert msm.columns.end_ns.tolist() == [90], "an old snapshot does not change"
+    with pytest.raises(ValueError, match="read-only"):
+        msm.columns.end_ns[0] = 5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        second.spans = 7  # type: ignore[misc]
+
+
+def test_counters_marks_and_missing_reasons():
+    store = Store()
+    session = Session(
+        names=names("host.minflt", "queue", "go"),
+        meta={"missing.gpu.0.util": "no NVIDIA driver", "top.host.minflt": "500"},
+    )
+    columns = Columns.make(
+        4,
+        kind=[KIND_COUNTER, KIND_COUNTER, KIND_INSTANT, KIND_COUNTER],
+        name=[1, 2, 3, 1],
+        start_ns=[0, 5, 7, 100],
+        end_ns=[100, 5, 7, 200],
+        flags=[FLAG_F64, 0, 0, FLAG_F64],
+        a0=[np.float64(1.5).view(np.int64), 42, 9, np.float64(-2.0).view(np.int64)],
+    )
+    store.append(batch(session, columns, now=200))
+    snapshot = store.snapshot()
+    assert [(c.key, c.label, c.value.tolist(), c.missing, c.top) for c in snapshot.counters] == [
+        ("host.minflt", "minflt/s", [1.5, -2.0], None, 500.0),
+        ("gpu.0.util", "GPU %", [], "no NVIDIA driver", 100.0),
+        ("queue", "queue", [42.0], None, None),
+    ]
+    assert snapshot.counters[0].start_ns.tolist() == [0, 100]
+    assert snapshot.counters[0].t_ns.tolist() == [100, 200]
+    assert [(mark.t_ns, mark.text, mark.a0) for mark in snapshot.marks] == [(7, "go", 9)]
+    assert snapshot.spans == 0
+
+
+def test_retention_drops_the_oldest_spans_of_all_rows():
+    store = Store(limit_bytes=800 * ROW_BYTES)
+    session = Session(names=PROOF)
+    for i in range(1000):
+        store.append(batch(session, spans((10 * i, 10 * i + 5, 4 + i % 2, 1, i + 1)), now=10 * i))
+    snapshot = store.snapshot()
+    kept = sorted(start for row in snapshot.rows for start in row.columns.start_ns.tolist())
+    assert kept == [10 * i for i in range(1000 - len(kept), 1000)], "the newest, without gaps"
+    assert 700 <= len(kept) <= 800
+    assert snapshot.spans == 1000
+    assert snapshot.first_ns == kept[0]
+    assert snapshot.problems == (f"the oldest {1000 - len(kept):,} spans are no longer kept",)
+
+
+def test_a_million_spans_need_no_object_each():
+    count = 1_000_000
+    start = np.arange(count, dtype=np.int64) * 10
+    store = Store()
+    session = Session(names=PROOF)
+    for low in range(0, count, 65_536):
+        part = start[low : low + 65_536]
+        store.append(
+            batch(session, Columns.make(len(part), start_ns=part, end_ns=part + 9, name=5, kind=KIND_SPAN))
+        )
+    snapshot = store.snapshot()
+    row = next(row for row in snapshot.rows if len(row.columns))
+    assert len(row.columns) == count
+    assert snapshot.at(row, 5_000_004) == snapshot.record(row, 500_000)
+
+
+def overlaps(snapshot: Snapshot) -> bool:
+    return any(
+        (row.columns.start_ns[1:] < row.columns.end_ns[:-1]).any()
+        or (np.diff(row.columns.start_ns) < 0).any()
+        for row in snapshot.rows
+    )
+
+
+span_lists = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, 60),
+            st.integers(0, 15),
+            st.integers(1, 9),
+            st.sampled_from([0, 1, 254, 255]),
+            st.just(0),
+        ),
+        max_size=12,
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(span_lists)
+def test_rows_never_overlap_whatever_comes(batches):
+    """Rows against brute force: nothing is lost but what the deepest row has no room for."""
+    store = Store()
+    session = Session(names=PROOF)
+    sent = []
+    number = 0
+    for rows in batches:
+        table = []
+        for start, length, name, depth, _ in rows:
+            number += 1
+            table.append((start, start + length, name, depth, number))
+        sent += table
+        store.append(batch(session, spans(*table)))
+    snapshot = store.snapshot()
+    assert not overlaps(snapshot)
+    lanes = {i: stages.lane_of(name.text) for i, name in enumerate(PROOF)}
+    got = {}
+    for row in snapshot.rows:
+        for i in range(len(row.columns)):
+            got[int(row.columns.id[i])] = (row, i)
+    for start, end, name, depth, number in sent:
+        if number in got:
+            row, i = got[number]
+            assert (row.columns.start_ns[i], row.columns.end_ns[i]) == (start, end)
+            assert row.lane.key == lanes.get(name, "other")
+            assert row.depth >= depth, "an overlapping span goes deeper, never up"
+    dropped = len(sent) - len(got)
+    assert snapshot.problems == ((f"the oldest {dropped:,} spans are no longer kept",) if dropped else ())
+    if all(depth < 100 for *_, depth, _ in sent):
+        assert dropped == 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40))))
+def test_growing_arrays_behave_like_a_list(steps):
+    growing = Growing({"x": np.dtype(np.int64)})
+    model: list[int] = []
+    views = []
+    count = 0
+    for add, drop in steps:
+        new = list(range(count, count + add))
+        count += add
+        growing.append({"x": np.array(new, np.int64)})
+        model += new
+        drop = min(drop, len(model))  # noqa: PLW2901
+        views.append((growing["x"], list(model)))
+        growing.drop(drop)
+        del model[:drop]
+        assert growing["x"].tolist() == model
+        assert len(growing) == len(model)
+    assert all(view.tolist() == expected for view, expected in views)
+
+
+@pytest.mark.parametrize(
+    ("name", "lane", "role"),
+    [
+        ("prove", "proof", "held"),
+        ("key.load", "key", "held"),
+        ("check.points", "key", "held"),
+        ("synthesis.witness.load", "synthesis", "witness"),
+        ("synthesis.abc.eval", "synthesis", "eval"),
+        ("quotient.ntt.a", "ntt", "ntt"),
+        ("msm.b_g1.accumulate", "msm.b_g1", "msm"),
+        ("msm.b_g11", "other", "busy"),
+        ("msm", "other", "busy"),
+        ("prover", "other", "busy"),
+        ("", "other", "busy"),
+    ],
+)
+def test_the_stage_map(name, lane, role):
+    assert stages.lane_of(name) == lane
+    assert stages.role_of(name, {}) == role
+
+
+def test_counters_of_more_than_one_gpu():
+    assert stages.counter("gpu.1.util").label == "GPU1 %"
+    assert stages.counter("gpu.1.memory").unit == "GiB"
+    assert stages.counter("anything").kind == "gauge"
