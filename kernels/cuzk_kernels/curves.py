@@ -291,7 +291,7 @@ class Curve:
         proofs with the other.
         """
         log = n.bit_length() - 1
-        if n != 1 << log or log > self.two_adicity:
+        if n < 1 or n != 1 << log or log > self.two_adicity:
             raise ValueError(f"no root of unity of order {n} in the scalar field of {self.label}")
         odd = (self.r - 1) >> self.two_adicity
         return pow(NON_RESIDUE, odd << (self.two_adicity - log), self.r)

@@ -31,10 +31,11 @@ class BinFile:
         self.path = os.fspath(path)
         self.names = names
         self._kind = magic.decode()
+        self._article = "an" if self._kind == "r1cs" else "a"
         with files.open_regular(path) as file:
             self.size = os.fstat(file.fileno()).st_size
             if self.size == 0:
-                raise self.error(f"the file is empty, not a {self._kind} file; download or make it again")
+                raise self.error(f"the file is empty, not {self._article} {self._kind} file; download or make it again")
             head = file.read(64)
             if head[:4] != magic:
                 raise self.error(self._not_this_kind(head))
@@ -54,10 +55,10 @@ class BinFile:
         if known and known.startswith("this is JSON"):
             return f"this is JSON text; a binary .{self._kind} file is needed"
         if known and known.startswith("it looks"):
-            return f"not a {self._kind} file: {known}"
+            return f"not {self._article} {self._kind} file: {known}"
         if known:
-            return f"{known} ({'an' if self._kind[0] in 'aeior' else 'a'} {self._kind} file is needed)"
-        return f"not a {self._kind} file: it begins with {head[:4]!r}, not {self._kind.encode()!r}"
+            return f"{known} ({self._article} {self._kind} file is needed)"
+        return f"not {self._article} {self._kind} file: it begins with {head[:4]!r}, not {self._kind.encode()!r}"
 
     def _find_sections(self, count: int) -> dict[int, tuple[int, int]]:
         sections: dict[int, tuple[int, int]] = {}

@@ -189,7 +189,7 @@ def write(
 ) -> None:  # fmt: skip
     """Write a key atomically, in snarkjs's section order, without contributions.
 
-    header_points: affine, by name; coefs: records of COEF_BYTES; queries: packed points by section (3, 5 to 9).
+    header_points: affine, by name; coefs: records of COEF_BYTES; queries: points by section (3, 5-9).
     """
     n_vars = len(queries[5]) // curve.point_bytes(1)
     header = binfile.prime(curve.q, curve.n8q) + binfile.prime(curve.r, curve.n8r)
