@@ -125,6 +125,8 @@ struct Field {
     return r.subtract_p_once();
   }
   CUZK_HD Field squared() const { return *this * *this; }
+  // The same value below p, for one below 2 p.
+  CUZK_HD Field reduced_once() const { return subtract_p_once(); }
 
   CUZK_HD Field to_montgomery() const { return from_limbs(P::square_of_r()) * *this; }
   CUZK_HD Field from_montgomery() const {

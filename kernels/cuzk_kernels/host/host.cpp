@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "ifma_msm.hpp"
 #include "msm.hpp"
 #include "ntt.hpp"
 #include "points.hpp"
@@ -171,6 +172,9 @@ CUZK_API void* cuzk_msm_begin(int curve, int group, const unsigned char* points,
                               int64_t n, int window_bits) {
   return with_group(curve, group, [&](auto tag) -> MsmBase* {
     using G = typename decltype(tag)::type;
+#if defined(__x86_64__)
+    if (ifma::available()) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
+#endif
     return new Msm<G, ScalarEngine<G>>(points, scalars, size_t(n), window_bits);
   });
 }
