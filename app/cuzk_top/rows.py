@@ -269,3 +269,22 @@ def chart_top(highest: float, limit: float | None) -> float:
         if unit * factor >= highest * (1 - 1e-12):
             return float(unit * factor)
     return float(unit * 10)
+
+
+def whole(cells: Cells) -> Cells:
+    """Rounded to whole cells, for terminals without partial blocks: half a cell or more is a cell.
+
+    A span that has no other cell keeps the one it has, so that rounding hides nothing.
+    """
+    left, right, split = cells.left, cells.right, cells.split
+    before = np.concatenate([[BLANK], np.where(split[:-1] < EIGHTHS, right[:-1], left[:-1])])
+    after = np.concatenate([left[1:], [BLANK]])
+    more_left = (split * 2 >= EIGHTHS) | (left != before)
+    more_right = (split * 2 <= EIGHTHS) | (right != after)
+    partial = split < EIGHTHS
+    only_left = np.where(more_left, left, BLANK)
+    only_right = np.where(more_right, right, BLANK)
+    both = np.where(split * 2 >= EIGHTHS, left, right)
+    chosen = np.where(right == BLANK, only_left, np.where(left == BLANK, only_right, both))
+    owner = np.where(partial, chosen, left)
+    return Cells(owner, np.full_like(owner, BLANK), np.full_like(split, EIGHTHS), cells.merged)

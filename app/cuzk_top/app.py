@@ -1,0 +1,35 @@
+"""The Textual application: theme, clock and the first screen; behaviour lives in the screens."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from textual.app import App
+
+from cuzk_top.screens.session import SessionControls, SessionScreen
+from cuzk_top.theme import Theme, choose
+
+
+class CuzkTop(App[str]):
+    """Shows one session. `run()` returns ``quit`` (the screen was left) or ``stop`` (Ctrl-C)."""
+
+    CSS_PATH = "main.tcss"
+    TITLE = "cuzk-top"
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(
+        self,
+        controls: SessionControls,
+        theme: Theme | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        # The theme reads the environment first: Textual removes NO_COLOR from it.
+        self.skin = choose(None, False, os.environ) if theme is None else theme
+        super().__init__(ansi_color=True)
+        self._controls = controls
+        self._clock = clock
+
+    def on_mount(self) -> None:
+        self.push_screen(SessionScreen(self._controls, self.skin, self._clock))

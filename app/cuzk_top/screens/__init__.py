@@ -1,0 +1,1 @@
+"""The screens: what the user sees. Only this package, `widgets` and `app` may import Textual."""

@@ -1,0 +1,64 @@
+"""What the session screen asks of whoever owns the session: the seam between the interface and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from cuzk_top.model import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the owner of a session knows beyond the trace. Short phrases, shown as they are."""
+
+    job: str
+    backend: str = ""
+    """Such as ``CPU native, 2 threads``."""
+    gpu: str = ""
+    """Such as ``no device data (NVML not found)``."""
+    measured: tuple[str, ...] = ()
+    """Sources that measure: ``tracer``, ``proc``, ``nvml``."""
+    tracing: str | None = None
+    """Cost of tracing, such as ``+0.4%`` or ``250 ns a span``; None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """State of a replay."""
+
+    playing: bool
+    speed: float
+    at_end: bool = False
+
+
+class SessionControls(Protocol):
+    """What the screen asks of whoever owns the session. All of it must return at once."""
+
+    @property
+    def mode(self) -> Literal["live", "replay"]: ...
+
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot; the same object while nothing changed. In a replay `now_ns` is the play
+        head.
+        """
+
+    def facts(self) -> Facts: ...
+
+    def playback(self) -> Playback | None:
+        """None when live."""
+
+    def play(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def set_speed(self, speed: float) -> None: ...
+
+    def seek(self, t_ns: int) -> None: ...
+
+    def lines(self) -> Sequence[str]:
+        """Recent lines of the prover or the session, oldest first."""
+
+    def stop(self) -> None:
+        """Ctrl-C: ask the session to stop."""

@@ -1,0 +1,264 @@
+"""The drawing half of the session screen: frames, figures and the view they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from cuzk_top import figures, stats, viewport
+from cuzk_top.model import Snapshot
+from cuzk_top.screens import navigation
+from cuzk_top.screens.controls import SessionControls
+from cuzk_top.screens.figures_column import all_numbers, outermost
+from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
+from cuzk_top.theme import Theme
+from cuzk_top.viewport import Mode, ViewState, Window
+from cuzk_top.widgets.header import Header, Title
+from cuzk_top.widgets.inspector_lines import inspector_lines
+from cuzk_top.widgets.keys_bar import KeysBar, Prompt
+from cuzk_top.widgets.paint import Line
+from cuzk_top.widgets.panel import Panel
+from cuzk_top.widgets.stage_lines import stage_lines
+from cuzk_top.widgets.timeline import Numbers, Scene, Timeline
+
+FRAME_S = 0.1
+TEXT_NS = 500_000_000
+"""Figures and tables change at most twice a second."""
+NOTICE_NS = 5_000_000_000
+UNDO_DEPTH = 100
+
+
+class DrawnSession(Screen[None], inherit_bindings=False):
+    """Draws the session ten times a second while something changes, and nothing otherwise."""
+
+    def __init__(self, controls: SessionControls, theme: Theme, clock: Callable[[], int]) -> None:
+        super().__init__()
+        self.controls = controls
+        self.skin = theme
+        self.view = ViewState(mode="page" if controls.mode == "live" else "fit")
+        self.frame: Layout | None = None
+        self.data: Snapshot = controls.snapshot()
+        self._clock = clock
+        self.undo: list[ViewState] = []
+        self._drawn: object = None
+        self._text_due_ns = 0
+        self._numbers: dict[str, Numbers] = {}
+        self._notice = ("", 0)
+        self.spans_at_pause = 0
+        self._placed = False
+        self.header = Header(theme)
+        self.timeline = Timeline(theme)
+        self.panel = Panel(theme)
+        self.keys = KeysBar(theme)
+        self.prompt = Prompt(theme)
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        yield self.timeline
+        yield self.panel
+        yield self.keys
+        yield self.prompt
+
+    def on_mount(self) -> None:
+        self.set_interval(FRAME_S, self.tick)
+        self.tick(True)
+
+    def on_resize(self) -> None:
+        self.tick(True)
+
+    def on_screen_resume(self) -> None:
+        self._drawn = None
+        self.tick(True)
+
+    # drawing
+
+    def tick(self, force: bool = False) -> None:
+        """One frame, or nothing if nothing changed. `force` also renews the figures."""
+        if not self.is_current or not self.size.width:
+            return
+        if not self.view.paused:
+            self.data = self.controls.snapshot()
+        width, height = self.size
+        layout = arrange(self.data, self.view, width, height)
+        if layout is None:
+            self._too_small(width, height)
+            return
+        self._place(layout)
+        now = self._clock()
+        due = force or now >= self._text_due_ns
+        state = (self.data.revision, self.data.now_ns, self.view, width, height, self.controls.playback())
+        if state == self._drawn and not (due and self._words_change()):
+            return
+        self._drawn = state
+        self.frame = layout
+        if self._sized != layout:
+            self._resize(layout)
+        if due:
+            self._text_due_ns = now + TEXT_NS
+            self._numbers = all_numbers(self.data, self.view, layout)
+        self.timeline.draw(Scene(self.data, self.view, layout, self._numbers, self.controls.facts().measured))
+        if due:
+            self._words(layout)
+
+    _sized: Layout | None = None
+
+    def _words_change(self) -> bool:
+        return not self.view.paused or bool(self._notice[0])
+
+    def _resize(self, layout: Layout) -> None:
+        """Give the widgets their heights; only when they change, since that lays the screen out again."""
+        old = self._sized
+        self._sized = layout
+        self.set_class(False, "tiny")
+        if old is None or old.timeline_height != layout.timeline_height:
+            self.timeline.styles.height = layout.timeline_height
+
+    def _too_small(self, width: int, height: int) -> None:
+        self.frame, self._sized, self._drawn = None, None, None
+        self.set_class(True, "tiny")
+        self.timeline.styles.height = height
+        words = f"needs {MIN_WIDTH}x{MIN_HEIGHT}, has {width}x{height}"
+        first = Line(self.skin, width).put("cuzk-top " if width > 30 else "").put(words, "ink")
+        second = Line(self.skin, width).put("q quit", "dim")
+        rest = [Line(self.skin, width) for _ in range(max(0, height - 2))]
+        self.timeline.show([line.strip() for line in (first, second, *rest)][:height])
+
+    def _place(self, layout: Layout) -> None:
+        """Move the window along with now, as the view's mode asks; live data is followed from its start."""
+        view, data = self.view, self.data
+        columns = layout.columns
+        first = data.first_ns or data.now_ns
+        if not self._placed:
+            self._placed = bool(data.first_ns)
+            step = viewport.round_step(-(-viewport.DEFAULT_PAGE_NS // columns))
+            view = view.looking_at(Window(first, first + step * columns))
+        if view.paused:
+            self.view = view
+            return
+        if view.mode == "fit":
+            last = data.last_ns if self.controls.mode == "replay" else max(data.last_ns, data.now_ns)
+            view = view.looking_at(viewport.fit(first, max(first, last), columns))
+        elif view.mode == "page" and not (self.controls.mode == "live" and data.ended):
+            running = stats.proofs(data)[2] if view.auto_width else None
+            view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, view.auto_width))
+        elif view.mode == "follow":
+            view = view.looking_at(viewport.follow(view.window, data.now_ns, columns))
+        self.view = view
+
+    def _words(self, layout: Layout) -> None:
+        """Header, panel and keys: everything that is read rather than watched."""
+        width = self.size.width
+        self.header.draw(self.data, self._title(), width)
+        room = layout.panel_height
+        lines, fixed = self._tab_lines(width, room)
+        self.panel.draw(self.view.tab, self._status(layout), lines, (width, room + 1), fixed)
+        self.keys.draw(self.controls.mode, (), width)
+
+    def _tab_lines(self, width: int, room: int) -> tuple[list[Line], int]:
+        if self.view.tab == "stages":
+            letters = {row.lane.key: row.lane.letter for row in self.data.rows}
+            table = stats.stage_table(self.data)
+            return stage_lines(table, letters, self.skin, width), 1
+        if self.view.tab == "inspector":
+            return inspector_lines(self.data, self.view.selected, self.skin, width, room), 0
+        lines = [Line(self.skin, width).put("  ").put(text) for text in self.controls.lines()]
+        return lines or [Line(self.skin, width).put("  no lines yet", "dim")], 0
+
+    def _status(self, layout: Layout) -> str:
+        """Right end of the tab line: the selection, else what is hidden."""
+        if self.view.selection is not None and not layout.compact:
+            begin, end = self.view.selection
+            row = navigation.row_under_cursor(self.view, layout.rows)
+            if row is not None:
+                now = self.data.now_ns
+                outer = outermost(row)
+                busy = sum(stats.busy_ns(source, begin, end, now) for source in outer)
+                count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
+                share = figures.percent(busy, max(1, end - begin))
+                spans = f"{figures.count(count)} spans"
+                return f"selection {figures.spaced(end - begin)}, {row.label} busy {share}, {spans}"
+        if layout.hidden:
+            return f"{layout.hidden} lane{'s' if layout.hidden > 1 else ''} hidden: z"
+        return "all lanes shown: z folds" if self.view.show_all else ""
+
+    def _title(self) -> Title:
+        facts = self.controls.facts()
+        badge, strong = self._badge()
+        text, until = self._notice
+        if self._clock() >= until:
+            text = ""
+            self._notice = ("", 0)
+        if self.view.paused and not text:
+            since = self.controls.snapshot().spans - self.spans_at_pause
+            text = f"+{figures.count(since)} spans since" if since > 0 else ""
+        return Title(badge, strong, facts.job, facts.backend, facts.gpu, facts.tracing, text)
+
+    def _badge(self) -> tuple[str, bool]:
+        playback = self.controls.playback()
+        if playback is not None:
+            if playback.at_end:
+                return "ENDED", False
+            return (f"REPLAY {playback.speed:g}x", True) if playback.playing else ("PAUSED", False)
+        if self.view.paused:
+            return "PAUSED", False
+        return ("ENDED", False) if self.data.ended else ("LIVE", True)
+
+    def notice(self, text: str) -> None:
+        """Tell the user something at the end of the first line, for five seconds."""
+        self._notice = (text, self._clock() + NOTICE_NS)
+        self.tick(True)
+
+    # changing the view
+
+    def change(self, view: ViewState, undoable: bool = True) -> None:
+        """Take a new view and draw it."""
+        if view != self.view:
+            if undoable:
+                self.undo = [*self.undo[-UNDO_DEPTH:], self.view]
+            self.view = view
+        self.tick(True)
+
+    def look(self, window: Window, mode: Mode = "hold") -> None:
+        """Show another window; a window that the user chose stands still."""
+        self.change(replace(self.view.looking_at(window, mode), auto_width=False))
+
+    @property
+    def rows(self) -> tuple[DisplayRow, ...]:
+        return self.frame.rows if self.frame is not None else ()
+
+    def here(self) -> int:
+        """The time that a key press is about: the selection's middle if it is on the screen, else the
+        window's.
+        """
+        window = self.view.window
+        if self.view.selection is not None:
+            middle = (self.view.selection[0] + self.view.selection[1]) // 2
+            if window.t0_ns <= middle < window.t1_ns:
+                return middle
+        return window.t0_ns + window.width_ns // 2
+
+    def zoom(self, at_ns: int, factor: float) -> None:
+        span = max(self.data.last_ns, self.data.now_ns) - self.data.first_ns
+        widest = max(4 * span, viewport.DEFAULT_PAGE_NS, self.view.window.width_ns)
+        self.look(viewport.zoom(self.view.window, at_ns, factor, widest))
+
+    def pan(self, share: float) -> None:
+        window = self.view.window
+        last = max(self.data.last_ns, self.data.now_ns)
+        self.look(viewport.pan(window, round(window.width_ns * share), self.data.first_ns, last))
+
+    def open_tab(self, tab: str) -> None:
+        """Bring a tab of the panel to the front."""
+        self.panel.top = 0
+        self.change(replace(self.view, tab=tab), False)
+
+    def tick_words(self) -> None:
+        """Draw the panel again where only its scroll position changed."""
+        if self.frame is not None:
+            self._words(self.frame)
+
+    def selected_row(self) -> DisplayRow | None:
+        return navigation.row_under_cursor(self.view, self.rows)

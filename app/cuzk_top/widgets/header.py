@@ -1,0 +1,135 @@
+"""The two header lines: the job, and the machine with our own honesty."""
+
+from __future__ import annotations
+
+import statistics
+from typing import NamedTuple
+
+from textual.strip import Strip
+
+from cuzk_top import figures, stats
+from cuzk_top.model import Snapshot
+from cuzk_top.theme import Theme
+from cuzk_top.widgets.canvas import Canvas
+from cuzk_top.widgets.paint import Line
+
+Word = tuple[str, str, bool]
+"""Text, role, bold."""
+
+
+class Field(NamedTuple):
+    """A group of words that is shown whole or not at all; rank 0 is never dropped, the highest goes first."""
+
+    rank: int
+    words: tuple[Word, ...]
+
+    @property
+    def width(self) -> int:
+        return sum(len(text) for text, _, _ in self.words)
+
+
+class Title(NamedTuple):
+    """What the header says beyond the snapshot."""
+
+    badge: str
+    strong: bool
+    """A lit badge: the picture moves."""
+    job: str
+    backend: str
+    gpu: str
+    tracing: str | None
+    notice: str
+    """A message to the user; takes the right end of line 1."""
+
+
+def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
+    """The fields that fit, in order, dropping the highest rank first."""
+    shown = list(fields)
+    while sum(field.width for field in shown) + gap * (len(shown) - 1) > room:
+        worst = max(shown, key=lambda field: field.rank)
+        if worst.rank == 0:
+            break
+        shown.remove(worst)
+    return shown
+
+
+class Header(Canvas):
+    """Draws `Title` and the snapshot's figures; always two lines."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__("header")
+        self._theme = theme
+        self._last: list[tuple[object, ...]] = []
+
+    def draw(self, snapshot: Snapshot, title: Title, width: int) -> None:
+        """Bring both lines up to date; an unchanged line is not repainted."""
+        lines = [self._job(snapshot, title, width), self._machine(snapshot, title, width)]
+        contents: list[tuple[object, ...]] = [tuple(line.segments) for line in lines]
+        strips: list[Strip] = []
+        for number, line in enumerate(lines):
+            same = number < len(self._last) and self._last[number] == contents[number]
+            strips.append(self._strips[number] if same else line.strip())
+        self._last = contents
+        self.show(strips)
+
+    def _job(self, snapshot: Snapshot, title: Title, width: int) -> Line:
+        count, durations, running = stats.proofs(snapshot)
+        now = min(snapshot.now_ns, snapshot.last_ns) if snapshot.ended else snapshot.now_ns
+        elapsed = max(0, now - snapshot.first_ns) if snapshot.first_ns else 0
+        fields = [Field(0, ((title.job or snapshot.session.name or "session", "ink", True),))]
+        if snapshot.session.pid:
+            fields.append(Field(6, (("pid ", "dim", False), (str(snapshot.session.pid), "text", False))))
+        fields.append(Field(0, ((f"{elapsed / 1e9:.1f} s", "ink", True),)))
+        fields.append(Field(1, (("proofs ", "dim", False), (figures.count(count), "text", False))))
+        if durations:
+            fields.append(Field(2, (("last ", "dim", False), (figures.spaced(durations[-1]), "text", False))))
+        if len(durations) > 1:
+            median = figures.spaced(int(statistics.median(durations)))
+            fields.append(Field(3, (("median ", "dim", False), (median, "text", False))))
+        if running is not None:
+            since = figures.spaced(max(0, snapshot.now_ns - running))
+            fields.append(Field(4, (("proving for ", "dim", False), (since, "text", False))))
+        line = Line(self._theme, width, "bar")
+        if self._theme.depth == "mono" and not title.strong:
+            line.put(f"[{title.badge}]", "ink", True)
+        elif title.strong:
+            line.put(f" {title.badge} ", "label", True, "busy")
+        else:
+            line.put(f" {title.badge} ", "label", True, "held")
+        line.put(" ")
+        notice = title.notice
+        room = width - line.x - (len(notice) + 3 if notice else 1)
+        for number, field in enumerate(fit(fields, room, 2)):
+            self._put(line, field, 2 if number else 0)
+        if notice:
+            line.right(notice, width - 1, "ink")
+        return line
+
+    def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
+        lost = snapshot.lost
+        fields = [Field(2, ((title.backend, "ink", True),))] if title.backend else []
+        if title.gpu:
+            fields.append(Field(4, (("GPU ", "dim", False), (title.gpu, "text", False))))
+        fields.append(Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False))))
+        fields.append(
+            Field(0, (("lost ", "dim", False), (figures.count(lost), "cost" if lost else "ink", True)))
+        )
+        if snapshot.viewer_cpu is not None:
+            share = f"{snapshot.viewer_cpu:.0f}%"
+            fields.append(
+                Field(3, (("viewer ", "dim", False), (share, "text", False), (" of a core", "dim", False)))
+            )
+        if title.tracing:
+            fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
+        if snapshot.problems:
+            fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
+        line = Line(self._theme, width, "bar").put("  " if width >= 80 else " ")
+        gap = 3 if width >= 100 else 2
+        for number, field in enumerate(fit(fields, width - line.x - 1, gap)):
+            self._put(line, field, gap if number else 0)
+        return line
+
+    def _put(self, line: Line, field: Field, gap: int) -> None:
+        line.put(" " * gap)
+        for text, role, bold in field.words:
+            line.put(text, role, bold)

@@ -1,0 +1,92 @@
+"""How a lane's spans look: which role fills them and which labels they may carry."""
+
+from __future__ import annotations
+
+from cuzk_top import stages
+from cuzk_top.model import RowData, Session
+from cuzk_top.rows import SOURCE_SHIFT
+from cuzk_top.screens.layout import DisplayRow
+from cuzk_top.theme import ROLES
+from cuzk_top.widgets.runs import Labels
+
+_INDEX = (1 << SOURCE_SHIFT) - 1
+_TWINS = {"ntt": "ntt 2", "cpu msm": "cpu msm 2"}
+
+
+def known_role(role: str) -> str:
+    """The role, or plain grey for one that the palette lacks."""
+    return role if role in ROLES else "held"
+
+
+class Looks:
+    """Role and label tables of a session's names; grows with them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
+        self._roles: dict[str, str] = {}
+
+    def renew(self, session: Session) -> None:
+        """Take the session of a newer snapshot."""
+        if session.meta != self._session.meta:
+            self._roles.clear()
+        self._session = session
+
+    def role(self, name: str) -> str:
+        """Role of a span: by its stage, steps of one operation in two shades by turns."""
+        found = self._roles.get(name)
+        if found is None:
+            role = known_role(stages.role_of(name, self._session.meta))
+            step = self._step(name)
+            # What synthesis itself spends between its children is neither witness nor eval.
+            role = "held" if name == "synthesis" else role
+            found = self._roles[name] = _TWINS.get(role, role) if step % 2 else role
+        return found
+
+    def labels(self, row: DisplayRow) -> Labels:
+        """Looks of one display row's cell codes."""
+
+        def name_of(code: int) -> tuple[RowData, str, int]:
+            source, index = row.sources[code >> SOURCE_SHIFT], code & _INDEX
+            if index >= len(source.columns):
+                return source, source.open.name if source.open is not None else "", index
+            number = int(source.columns.name[index])
+            names = self._session.names
+            return source, names[number].text if number < len(names) else "", index
+
+        def role(code: int) -> str:
+            return self.role(name_of(code)[1])
+
+        def texts(code: int) -> tuple[str, ...]:
+            source, name, index = name_of(code)
+            letter = source.lane.letter.strip()[:1]
+            short = short_name(name)
+            if name == "prove":
+                return (f"proof {index + 1}", str(index + 1), letter)
+            if "." not in name and letter:
+                return (letter,)
+            if name.count(".") == 1 and name.startswith("msm."):
+                return (f"{letter} {short}", letter)
+            return (short, short.split(".")[0], letter) if letter else (short, short.split(".")[0])
+
+        return Labels(role, texts)
+
+    def _step(self, name: str) -> int:
+        """Number of a name among those with the same parent, by order of appearance."""
+        step = self._steps.get(name)
+        if step is None:
+            parent = name.rpartition(".")[0]
+            step = self._steps[name] = self._seen.get(parent, 0) if name.count(".") else 0
+            self._seen[parent] = step + 1
+        return step
+
+
+def short_name(name: str) -> str:
+    """What a span is called inside its lane: ``synthesis.abc.eval`` is ``eval`` work of synthesis."""
+    parts = name.split(".")
+    if parts[0] == "synthesis":
+        return {"abc": "eval", "witness": "witness"}.get(parts[1], parts[1]) if len(parts) > 1 else name
+    if parts[0] == "msm":
+        return parts[-1]
+    return ".".join(parts[1:]) or name
