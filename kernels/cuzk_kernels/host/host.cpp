@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "ifma_msm.hpp"
+#include "ifma_ntt.hpp"
 #include "msm.hpp"
 #include "ntt.hpp"
 #include "points.hpp"
@@ -40,11 +41,11 @@ auto with_group(int curve, int group, Call&& call) {
 template <class C, class Call>
 void with_transform(int log, Call&& call) {
   using Scalar = Transform<C, ScalarLanes<typename C::Fr>>;
-  if (log < Scalar::least_log) {
-    call(SmallTransform<C>(log));
-  } else {
-    call(Scalar(log));
-  }
+  if (log < Scalar::least_log) return call(SmallTransform<C>(log));
+#if defined(__x86_64__)
+  if (ifma::available()) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
+#endif
+  call(Scalar(log));
 }
 
 }  // namespace
