@@ -84,11 +84,12 @@ class _Guard:
 class Span:
     """A named stretch of time; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_open_id", "_stage", "name")
 
     def __init__(self, name: str, number: int, stage: bool, faults: bool) -> None:
         self.name = name
         self._id = number
+        self._open_id = number
         self._stage = stage
         self._faults = faults
         self._bare = not faults
@@ -120,7 +121,7 @@ class Span:
             if self._bare:
                 _pack_open_bare(slot.control, at, start, self._id, number)
             else:
-                _pack_open(slot.control, at, start, self._id, number, self._a0, self._a1)
+                _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
         slot.depth_word[0] = depth + 1
         return self
 
@@ -202,6 +203,10 @@ class Span:
             made._a1, is_float = _argument(a1)
             bits |= layout.TRACK_F64_A1 if is_float else 0
         made._bits = bits
+        made._open_id = self._id
+        if bits & (layout.TRACK_F64 | layout.TRACK_F64_A1):
+            made._open_id |= layout.OPEN_F64 if bits & layout.TRACK_F64 else 0
+            made._open_id |= layout.OPEN_F64_A1 if bits & layout.TRACK_F64_A1 else 0
         return made
 
 

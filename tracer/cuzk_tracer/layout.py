@@ -107,11 +107,15 @@ STACK_ENTRIES = 64
 OPEN_BYTES = 32
 OPEN: tuple[Field, ...] = (
     ("t0", 0, "Q"),
-    ("name", 8, "I"),
+    ("name", 8, "I"),  # name id, and OPEN_F64 and OPEN_F64_A1
     ("id", 12, "I"),
     ("a0", 16, "q"),
     ("a1", 24, "q"),
 )
+
+OPEN_F64 = 0x8000_0000  # a0 holds a float64's bits
+OPEN_F64_A1 = 0x4000_0000
+OPEN_NAME_MASK = 0x3FFF_FFFF
 
 RECORD_BYTES = 64
 RECORD: tuple[Field, ...] = (

@@ -231,6 +231,11 @@ class Ring:
         rows: Rows = np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
         return rows
 
+    def written(self) -> int:
+        """Records written so far, by all threads."""
+        used = min(int(self._table(HEADER, 1, 0)[0]["slots_used"]), int(self._head["slot_count"]))
+        return int(self._table(SLOT, used, int(self._head["slots_off"]))["head"].sum())
+
     def poll(self) -> Poll:
         """Everything new since the last poll. Raises RingError when the file can no longer be read."""
         alive = self.alive()

@@ -1,0 +1,131 @@
+"""The one thread that reads sources into the store, and into a recording."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from cuzk_top.errors import CuzkTopError
+from cuzk_top.merge import Merger
+from cuzk_top.model import Batch, Columns, Session
+from cuzk_top.sources import Source
+from cuzk_top.store import Store
+
+INTERVAL_S = 0.05
+BUSY_ROWS = 4096
+"""A poll that brings this many records (a quarter of a thread's ring) is followed by an earlier one."""
+
+
+class Recorder(Protocol):
+    """What keeps a recording (see `recording.Recorder`)."""
+
+    def append(self, batch: Batch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Collector:
+    """Polls a source and probes 20 times a second until the source ends or `stop` is called.
+
+    `clock` is CLOCK_MONOTONIC in ns. An error of the source ends the collection, one of the recorder only the
+    recording; both appear among the snapshot's problems.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        probes: Sequence[Source],
+        store: Store,
+        recorder: Recorder | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self._source = source
+        self._probes = list(probes)
+        self._store = store
+        self._recorder = recorder
+        self._clock = clock
+        self._merger = Merger()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self._cpu_s = 0.0
+        self._cpu_mark: tuple[int, float] | None = None
+        self._problems: tuple[str, ...] = ()
+        self._last: Batch | None = None
+
+    def start(self) -> None:
+        """Begin collecting."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Collect once more, finish the recording and return when all is done. May be called again."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the source's end; True when it has come and the recording is complete."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def cpu_seconds(self) -> float:
+        """CPU time the collector's thread has used."""
+        return self._cpu_s
+
+    def _run(self) -> None:
+        try:
+            while self.step():
+                rows = len(self._last.columns) if self._last is not None else 0
+                if self._stop.wait(INTERVAL_S if rows < BUSY_ROWS else INTERVAL_S / 4):
+                    self.step()
+                    break
+        finally:
+            self._finish()
+
+    def step(self) -> bool:
+        """Poll everything once; False when the source has ended. Public for use without the thread."""
+        try:
+            main = self._source.poll()
+            probed = [probe.poll() for probe in self._probes] if not main.ended else []
+            batch = self._merger.merge(main, probed)
+        except CuzkTopError as error:
+            batch = self._failed(str(error))
+        if self._recorder is not None:
+            try:
+                self._recorder.append(batch)
+            except (OSError, CuzkTopError) as error:
+                self._problems += (f"recording stopped: {error}",)
+                self._recorder = None
+        if self._problems:
+            batch = replace(batch, problems=batch.problems + self._problems)
+        self._measure()
+        self._last = batch
+        self._store.append(batch)
+        return not batch.ended
+
+    def _failed(self, why: str) -> Batch:
+        """The end of a source that can no longer be read: what is known stays on screen."""
+        if self._last is not None:
+            return replace(self._last, columns=Columns.empty(), ended=True, problems=(why,))
+        return Batch(Session(), Columns.empty(), Columns.empty(), 0, self._clock(), True, problems=(why,))
+
+    def _measure(self) -> None:
+        """The viewer's own CPU share, over a second at least; and this thread's CPU time."""
+        self._cpu_s = time.thread_time()
+        now, used = self._clock(), time.process_time()
+        if self._cpu_mark is None:
+            self._cpu_mark = (now, used)
+        elif now - self._cpu_mark[0] >= 1_000_000_000:
+            self._store.viewer_cpu = (used - self._cpu_mark[1]) / (now - self._cpu_mark[0]) * 1e11
+            self._cpu_mark = (now, used)
+
+    def _finish(self) -> None:
+        for source in (self._source, *self._probes):
+            source.close()
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except (OSError, CuzkTopError) as error:
+                last = self._last or self._failed("nothing was collected")
+                why = f"the recording could not be finished: {error}"
+                self._store.append(replace(last, columns=Columns.empty(), problems=(*last.problems, why)))

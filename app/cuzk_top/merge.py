@@ -1,0 +1,67 @@
+"""Several sources, one session: the prover's ring and the viewer's own probes under one table of names."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuzk_top.model import Batch, Columns, Session, Track
+
+PROBE_TRACKS = 1 << 20
+"""Tracks of probes are numbered from here; those of the first source keep their numbers."""
+
+
+class Merger:
+    """Brings batches under one session. The main source is the prover: it says what is open."""
+
+    def __init__(self) -> None:
+        self._session = Session(names=[])
+        self._ids: dict[tuple[str, str, str, bool, bool], int] = {}
+        self._names: dict[int, NDArray[np.uint32]] = {}
+        self._tracks: dict[tuple[int, int], int] = {}
+        self._seq = 0
+
+    def merge(self, main: Batch, probes: list[Batch]) -> Batch:
+        """One batch of all; times, losses and the end are those of `main`."""
+        session = self._session
+        parts = [self._renamed(0, main, main.columns)]
+        open_ = self._renamed(0, main, main.open)
+        session.pid, session.name = main.session.pid, main.session.name
+        session.started_ns, session.anchors = main.session.started_ns, main.session.anchors
+        session.tracks.update(main.session.tracks)
+        session.meta = dict(main.session.meta)
+        problems = main.problems
+        for place, batch in enumerate(probes, 1):
+            parts.append(self._renamed(place, batch, self._retracked(place, batch)))
+            session.meta.update(batch.session.meta)
+            problems += batch.problems
+        columns = Columns.concat([part for part in parts if len(part)])
+        columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
+        self._seq += len(columns)
+        return Batch(session, columns, open_, main.lost, main.now_ns, main.ended, main.strings, problems)
+
+    def _renamed(self, source: int, batch: Batch, columns: Columns) -> Columns:
+        known = self._names.get(source, np.empty(0, np.uint32))
+        names = batch.session.names
+        if len(known) < len(names):
+            new = []
+            for name in names[len(known) :]:
+                key = (name.text, name.a0, name.a1, name.stage, name.faults)
+                if key not in self._ids:
+                    self._ids[key] = len(self._session.names)
+                    self._session.names.append(name)
+                new.append(self._ids[key])
+            known = self._names[source] = np.concatenate([known, np.array(new, np.uint32)])
+        if not len(columns):
+            return columns
+        # A name its source has not told of becomes one that nobody has.
+        table = np.append(known, np.uint32(0xFFFFFFFF))
+        return columns.replace(name=table[np.minimum(columns.name, len(known))])
+
+    def _retracked(self, source: int, batch: Batch) -> Columns:
+        columns = batch.columns
+        track = columns.track.copy()
+        for theirs, about in batch.session.tracks.items():
+            ours = self._tracks.setdefault((source, theirs), PROBE_TRACKS + len(self._tracks))
+            if ours not in self._session.tracks:
+                self._session.tracks[ours] = Track(ours, about.kind, about.label, about.tid)
+            track[columns.track == theirs] = ours
+        return columns.replace(track=track)
