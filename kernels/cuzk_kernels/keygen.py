@@ -1,7 +1,7 @@
 """A trusted setup for tests and the demo: whoever ran it could forge proofs, so never use its keys for real.
 
-tau, alpha, beta and delta are drawn with `secrets` and forgotten; gamma is 1, as in snarkjs. With a_j, b_j, c_j
-the column polynomials at tau (in the Lagrange basis of the n-th roots of unity), the queries are
+tau, alpha, beta and delta are drawn with `secrets` and forgotten; gamma is 1, as in snarkjs. With a_j, b_j,
+c_j the column polynomials at tau (in the Lagrange basis of the n-th roots of unity), the queries are
 
     A_j = a_j, B_j = b_j, IC_j = beta a_j + alpha b_j + c_j (j <= l), C_j = the same / delta (j > l),
     H_i = L^(2n)_(2i+1)(tau) / delta, the odd points of the doubled domain,

@@ -35,7 +35,9 @@ class BinFile:
         with files.open_regular(path) as file:
             self.size = os.fstat(file.fileno()).st_size
             if self.size == 0:
-                raise self.error(f"the file is empty, not {self._article} {self._kind} file; download or make it again")
+                raise self.error(
+                    f"the file is empty, not {self._article} {self._kind} file; download or make it again"
+                )
             head = file.read(64)
             if head[:4] != magic:
                 raise self.error(self._not_this_kind(head))
@@ -58,7 +60,9 @@ class BinFile:
             return f"not {self._article} {self._kind} file: {known}"
         if known:
             return f"{known} ({self._article} {self._kind} file is needed)"
-        return f"not {self._article} {self._kind} file: it begins with {head[:4]!r}, not {self._kind.encode()!r}"
+        return (
+            f"not {self._article} {self._kind} file: it begins with {head[:4]!r}, not {self._kind.encode()!r}"
+        )
 
     def _find_sections(self, count: int) -> dict[int, tuple[int, int]]:
         sections: dict[int, tuple[int, int]] = {}

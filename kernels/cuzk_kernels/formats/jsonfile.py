@@ -11,6 +11,8 @@ from cuzk_kernels.formats import files
 
 MAX_BYTES = 1 << 28  # far above any key's JSON: a wrong file is refused before it is read
 _MAX_DIGITS = 1000
+_MAX_DEPTH = 32  # the files nest 4 deep
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class JsonFile:
@@ -27,9 +29,11 @@ class JsonFile:
             text = file.read()
         if text[:3] == b"\xef\xbb\xbf":  # a byte order mark some editors leave
             text = text[3:]
+        if _depth(text) > _MAX_DEPTH:
+            raise self.error(f"not valid JSON for {kind}: nested more than {_MAX_DEPTH} deep")
         try:
             self.data: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             known = files.recognise(text[:64])
             if known and not known.startswith("this is JSON"):
                 raise self.error(f"not {kind}: {known}") from None
@@ -94,6 +98,15 @@ class JsonFile:
         protocol = data.get("protocol", "groth16")
         if protocol != "groth16":
             raise self.error(f"this is {kind} for {describe(protocol)}; one for Groth16 is needed")
+
+
+def _depth(text: bytes) -> int:
+    """How deep brackets nest. json recurses on the C stack, and py_ecc lifts the limit that would stop it."""
+    depth = deepest = 0
+    for bracket in text.translate(None, _NOT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def describe(value: Any) -> str:

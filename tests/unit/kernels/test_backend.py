@@ -17,7 +17,6 @@ from cuzk_kernels.backend.protocol import CoefError, MsmSteps
 from cuzk_kernels.curves import BLS12_381, BN254, CURVES, Curve
 from cuzk_kernels.errors import InputError
 
-
 R2 = 1 << 512
 
 
@@ -251,7 +250,7 @@ def test_fixed_base_multiplies_one_point(backend: Any, curve: Curve, group: int)
 @settings(max_examples=40, deadline=None)
 @given(scalar=st.integers(0, 2**255), bits=st.integers(2, 16))
 def test_signed_digits_sum_to_the_scalar_within_their_window(scalar: int, bits: int):
-    """17-bit windows of a 255-bit scalar would overflow at the top without the r - s trick; so would others."""
+    """Without the r - s trick the top digit of a 255-bit scalar overflows 17-bit windows, and others."""
     for curve in CURVES:
         s = scalar % curve.r
         windows = curve.r.bit_length() // bits + 1
