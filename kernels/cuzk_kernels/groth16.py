@@ -171,7 +171,7 @@ def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h: "Scalars") -> _Sum
 
 
 def _msm(
-    backend: "Backend", spans: _MsmSpans, key: Zkey, query: Query, scalars: "Scalars", offset: int = 0
+    backend: "Backend", spans: _MsmSpans, key: Zkey, query: Query, scalars: "Scalars", *, offset: int = 0
 ) -> Point:
     bits = backend.window_bits(key.curve, query.group, query.count)
     with _native(spans.whole(query.count, bits), backend):

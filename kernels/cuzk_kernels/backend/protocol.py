@@ -74,7 +74,7 @@ class Backend(Protocol):
     def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
         """Index of the first of `count` plain 32-byte values that is not below r, or None."""
 
-    def eval_ab(
+    def eval_ab(  # noqa: PLR0917 (the shape of the data)
         self, curve: "Curve", coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
     ) -> tuple[Vec, Vec]:
         """The sparse products A*w and B*w, each of length `domain`.
@@ -106,7 +106,7 @@ class Backend(Protocol):
     def window_bits(self, curve: "Curve", group: int, count: int) -> int:
         """Digit width an MSM of `count` points will use; shown in the trace."""
 
-    def msm(
+    def msm(  # noqa: PLR0917 (the shape of the data)
         self,
         curve: "Curve",
         group: int,

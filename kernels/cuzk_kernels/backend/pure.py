@@ -68,7 +68,7 @@ class PureBackend:
     def witness_check(self, curve: Curve, witness: memoryview, count: int) -> int | None:
         return next((i for i, value in enumerate(_values(witness, count)) if value >= curve.r), None)
 
-    def eval_ab(
+    def eval_ab(  # noqa: PLR0917 (the protocol's)
         self, curve: Curve, coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
     ) -> tuple[PureVec, PureVec]:
         r = number(curve.r)
@@ -116,7 +116,7 @@ class PureBackend:
         """The width with the fewest additions: one a point and window, and two a bucket."""
         return min(range(2, 17), key=lambda c: _windows(curve, c) * (count + (1 << c)))
 
-    def msm(
+    def msm(  # noqa: PLR0917 (the protocol's)
         self,
         curve: Curve,
         group: int,

@@ -50,6 +50,8 @@ class R1cs:
         header.done()
         if self.n_public >= self.n_wires:
             raise file.error(f"the header claims {self.n_public} public values of {self.n_wires} wires")
+        if self.n_wires > file.size:  # circom's files spend 8 bytes on each wire's label
+            raise file.error(f"the header claims {self.n_wires} wires in a file of {file.size} bytes")
         if any(file.has(section) and any(file.section(section)) for section in (4, 5)):
             raise file.error("the circuit uses custom gates, which Groth16 does not have")
 

@@ -164,6 +164,7 @@ def test_r1cs_reads_the_constraints_of_another_reader():
     ("section", "change", "fact"),
     [
         (1, lambda d: d[:40] + le(8, 4) + d[44:], "public values of 8 wires"),
+        (1, lambda d: d[:36] + le(2**32 - 1, 4) + d[40:], "claims 4294967295 wires in a file of 572 bytes"),
         (1, lambda d: d[:-4] + le(4, 4), "ends inside constraint 3"),
         (1, lambda d: d[:-4] + le(2, 4), "its 2 constraints need"),
         (2, lambda d: le(2**32 - 1, 4) + d[4:], "ends inside constraint 0"),
