@@ -1,0 +1,97 @@
+"""A saved trace as a batch, and the pace of its replay.
+
+A replay loads the whole file into the store at once; what is seen of it is decided by the play head alone
+(`Snapshot.now_ns`), so seeking costs nothing and live and replayed sessions are drawn by the same code.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from cuzk_top import trace
+from cuzk_top.model import FLAG_OPEN, Batch, Columns, Snapshot
+
+SLOWEST = 0.1
+FASTEST = math.inf
+"""At this speed the play head is at the end at once."""
+
+
+class TraceSource:
+    """A saved trace that is over: one batch with everything. Raises TraceError when it cannot be read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.trace = trace.open(path)
+        self._told = False
+
+    def poll(self) -> Batch:
+        """Everything, the first time."""
+        opened = self.trace
+        columns = opened.columns
+        still = columns.flags & FLAG_OPEN != 0
+        open_ = columns.take(still) if still.any() else Columns.empty()
+        if self._told:
+            columns = Columns.empty()
+        elif still.any():
+            columns = columns.take(~still)
+        self._told = True
+        return Batch(
+            opened.session, columns, open_, opened.lost, opened.now_ns, ended=True, problems=opened.problems
+        )
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Replay:
+    """The play head of a replay from `first_ns` to `last_ns`. `clock` is any monotonic clock in ns."""
+
+    def __init__(self, clock: Callable[[], int], first_ns: int, last_ns: int) -> None:
+        self._clock = clock
+        self.first_ns = first_ns
+        self.last_ns = max(first_ns, last_ns)
+        self.speed = 1.0
+        self.playing = False
+        self._head_ns = first_ns
+        self._since_ns = 0
+        self._seen: tuple[Snapshot, Snapshot] | None = None
+
+    def now_ns(self) -> int:
+        """Where the play head is."""
+        if not self.playing:
+            return self._head_ns
+        if self.speed == FASTEST:
+            return self.last_ns
+        return min(self.last_ns, self._head_ns + round((self._clock() - self._since_ns) * self.speed))
+
+    @property
+    def at_end(self) -> bool:
+        """True when there is nothing more to play."""
+        return self.now_ns() >= self.last_ns
+
+    def play(self) -> None:
+        """Go on; from the beginning when the end was reached."""
+        self.seek(self.first_ns if self.at_end else self.now_ns())
+        self.playing = True
+
+    def pause(self) -> None:
+        """Stop where the head is."""
+        self.seek(self.now_ns())
+        self.playing = False
+
+    def set_speed(self, speed: float) -> None:
+        """Seconds of trace a second, 0.1 to FASTEST; others are brought into the range."""
+        self.seek(self.now_ns())
+        self.speed = min(max(speed, SLOWEST), FASTEST)
+
+    def seek(self, t_ns: int) -> None:
+        """Put the head somewhere within the trace; playing goes on from there."""
+        self._head_ns = min(max(t_ns, self.first_ns), self.last_ns)
+        self._since_ns = self._clock()
+
+    def view(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot as of the play head; the same object while nothing moved."""
+        now = self.now_ns()
+        if self._seen is None or self._seen[0] is not snapshot or self._seen[1].now_ns != now:
+            self._seen = (snapshot, replace(snapshot, now_ns=now))
+        return self._seen[1]
