@@ -1,8 +1,9 @@
 """GPU utilisation and memory through NVML, sampled by a thread of the viewer.
 
 NVML calls block for milliseconds and, with a sick driver, for ever: a thread of its own makes them, and when
-it is silent for too long the viewer says so. NVML's utilisation is a 5 Hz figure: a cross-check, not the measure
-of device time.
+it is silent for too long the viewer says so. NVML's utilisation is a 5 Hz figure: a cross-check, not the
+measure of device time.
+"""
 
 import threading
 from collections.abc import Callable
