@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import cuzk_tracer
-from cuzk_kernels.curves import Curve, batch_inverse
+from cuzk_kernels.curves import Curve
 from cuzk_kernels.formats import r1cs as r1cs_format
 from cuzk_kernels.formats import vkey as vkey_format
 from cuzk_kernels.formats import zkey as zkey_format
 from cuzk_kernels.formats.r1cs import R1cs
+from cuzk_kernels.points import batch_inverse
 
 if TYPE_CHECKING:
     from cuzk_kernels.backend.protocol import Backend

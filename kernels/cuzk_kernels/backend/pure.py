@@ -10,7 +10,8 @@ from typing import Any
 
 from cuzk_kernels.backend import protocol
 from cuzk_kernels.backend.protocol import CoefError, MsmSteps
-from cuzk_kernels.curves import Curve, Element, Field, Group, Point, Xyzz
+from cuzk_kernels.curves import Curve
+from cuzk_kernels.points import Element, Field, Group, Point, Xyzz
 
 try:
     from gmpy2 import mpz as number

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from py_ecc import bls12_381 as ecc_bls
 from py_ecc import bn128 as ecc_bn
 
-from cuzk_kernels import curves
+from cuzk_kernels import curves, points
 from cuzk_kernels.curves import BLS12_381, BN254, Curve
 
 LIBRARIES = {"bn254": ecc_bn, "bls12381": ecc_bls}
@@ -159,9 +159,9 @@ def test_file_points_are_little_endian_montgomery(curve: Curve, group: int):
 def test_batch_inverse_inverts_each():
     r = BN254.r
     values = [1, 2, r - 1, 12345678901234567890]
-    inverses = curves.batch_inverse(values, lambda a, b: a * b % r, lambda a: pow(a, -1, r), 1)
+    inverses = points.batch_inverse(values, lambda a, b: a * b % r, lambda a: pow(a, -1, r), 1)
     assert [v * i % r for v, i in zip(values, inverses, strict=True)] == [1] * 4
-    assert curves.batch_inverse([], lambda a, b: a * b % r, lambda a: pow(a, -1, r), 1) == []
+    assert points.batch_inverse([], lambda a, b: a * b % r, lambda a: pow(a, -1, r), 1) == []
 
 
 @pytest.mark.parametrize(
