@@ -7,8 +7,12 @@ draft-irtf-cfrg-pairing-friendly-curves section 4.2.1.
 from collections.abc import Callable
 from typing import Any
 
-from cuzk_kernels.points import Fp, Fp2, Group
-from cuzk_kernels.points import Point as Point
+from cuzk_kernels.points import Fp, Fp2, Group, Point
+
+__all__ = [
+    "BLS12_381", "BN254", "CURVES", "SUPPORTED", "Curve", "Point",
+    "by_base_prime", "by_scalar_prime", "by_snarkjs_name",
+]  # fmt: skip
 
 NON_RESIDUE = 5  # the least quadratic non-residue of both scalar fields; snarkjs derives its roots from it
 
