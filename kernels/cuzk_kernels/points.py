@@ -1,4 +1,4 @@
-"""Points of y^2 = x^3 + b with Python integers: one at a time, no secrets kept from a clock.
+"""Points of y^2 = x^3 + b with Python integers, one at a time; not constant-time, as no prover here is.
 
 Bulk work belongs to the back ends; what is here serves the few points of a proof's last step, the
 verifier, and the pure-Python back end. Points are affine: (x, y) with integers for G1 and pairs of
