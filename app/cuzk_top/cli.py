@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cuzk_top.errors import CuzkTopError
 
-EXIT_CODES = "exit codes: 0 done, 1 a negative answer, 2 bad input or usage, 3 this machine lacks something, 130 Ctrl-C"
+EXIT_CODES = "exit codes: 0 done, 1 a negative answer, 2 bad input or usage, 3 lacking here, 130 Ctrl-C"
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_backend_option(parser: argparse.ArgumentParser) -> None:
         "--backend",
         choices=["auto", "cpu", "python"],
         default="auto",
-        help="cpu: the compiled host library, all cores; python: slow, needs no compiler; auto: cpu if it was built",
+        help="cpu: the compiled host library; python: slow, needs no compiler; auto: the best there is",
     )
 
 
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cuzk-top: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output (head, a closed pager) went away: nothing more to say, and no traceback either.
+        # The reader of our output (head, a closed pager) went away: nothing more to say, and no traceback.
         sys.stderr.close()
         return 0
     return code

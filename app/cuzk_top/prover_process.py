@@ -17,7 +17,7 @@ KILL_AFTER_S = 3.0  # a prover that ignores SIGTERM for this long (a wedged driv
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the prover ended: its exit code by the rules of the command line, and the one line to show (or "")."""
+    """How the prover ended: its exit code by the command line's rules, and the one line to show (or "")."""
 
     exit_code: int
     text: str
@@ -25,7 +25,7 @@ class Outcome:
 
 @dataclass
 class ProverProcess:
-    """A running ``cuzk_kernels.runner``; its events arrive on a thread and are kept until ``events()`` takes them."""
+    """A running ``cuzk_kernels.runner``; its events come on a thread and wait for ``events()``."""
 
     arguments: list[str]
     stopping: bool = False
@@ -38,7 +38,7 @@ class ProverProcess:
 
     def __post_init__(self) -> None:
         command = [sys.executable, "-m", "cuzk_kernels.runner", "--die-with-parent", *self.arguments]
-        # A session of its own: the terminal's Ctrl-C reaches the viewer alone, which then stops the prover cleanly.
+        # A session of its own: the terminal's Ctrl-C reaches the viewer alone, which then ends the prover.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -70,6 +70,14 @@ class ProverProcess:
         """Block until the prover named its ring file (or ended without); returns the path or None."""
         self._ring_known.wait(timeout_s)
         return self.ring_path
+
+    @property
+    def failure(self) -> str:
+        """The one line to show when the prover failed, as soon as it is known; "" as long as all is well."""
+        if self._error is not None:
+            return str(self._error["text"])
+        code = self._process.poll()
+        return self._outcome(code).text if code else ""
 
     def events(self) -> list[dict[str, Any]]:
         """Take the events that came since the last call, oldest first."""

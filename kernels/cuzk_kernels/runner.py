@@ -1,12 +1,12 @@
 """The prover as a process of its own: ``python -m cuzk_kernels.runner prove|demo ...``.
 
-The viewer starts this module so that it never shares an interpreter lock with the work it watches. What happens
-is told twice: as spans in the tracer's ring, and as one JSON object a line on standard output:
+The viewer starts this module so that it never shares an interpreter lock with the work it watches. What
+happens is told twice: as spans in the tracer's ring, and as one JSON object a line on standard output:
 
 ``{"event": "ring", "path": str | null, "problem": str | null}``   first, before any work
 ``{"event": "note", "text": str}``                                 something the user should know
-``{"event": "proof", "number": int, "seconds": float, ...}``       a proof was made, verified and (if asked) written
-``{"event": "error", "exit": int, "text": str}``                   one line for the user; the process ends with that code
+``{"event": "proof", "number": int, "seconds": float, ...}``       made, verified and (if asked) written
+``{"event": "error", "exit": int, "text": str}``                   one line; the process ends with that code
 
 Nothing is written to the output files before the proof in them was verified.
 """
@@ -59,7 +59,7 @@ def run_prove(args: argparse.Namespace, backend: Backend) -> None:
 
 
 def run_demo(args: argparse.Namespace, backend: Backend) -> None:
-    """Prove the hash-chain circuit with a fresh witness each time; ``args.proofs`` of 0 means until stopped."""
+    """Prove the hash-chain circuit with a fresh witness each time; 0 proofs: until stopped."""
     from cuzk_kernels import groth16, setup  # noqa: PLC0415
 
     cuzk_tracer.meta(job="demo")

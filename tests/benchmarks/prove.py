@@ -1,9 +1,9 @@
 """Whole proofs against snarkjs: ``python tests/benchmarks/prove.py [FOLDER ...] [--runs N]``.
 
-Each FOLDER holds circuit.zkey and witness.wtns (and verification_key.json, to check the result); without any, every
-case of ../shared/fixtures is taken. Both provers are timed as whole processes, in turn, in the same run: start,
-reading the key, the proof, writing it. cuzk-top also verifies its proof and saves its trace in that time. Every proof
-of both is checked with snarkjs outside the timed part. Prints the median of N runs each and the ratio.
+Each FOLDER holds circuit.zkey and witness.wtns (and verification_key.json, to check the result); without any,
+every case of ../shared/fixtures is taken. Both provers are timed as whole processes, in turn, in the same run:
+start, reading the key, the proof, writing it. cuzk-top also verifies its proof and saves its trace in that time.
+Every proof of both is checked with snarkjs outside the timed part. Prints the median of N runs and the ratio.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FIXTURES = REPOSITORY.parent / "shared" / "fixtures"
-# rapidsnark 81eddf1 and snarkjs 0.7.6 as recorded on 2 cores of an AMD EPYC: printed as the recorded figures they are.
+# rapidsnark 81eddf1 as recorded on 2 cores of an AMD EPYC (Zen 4): printed as the recorded figures they are.
 RECORDED_RAPIDSNARK_S = {
     "multiplier-bn254": 0.006,
     "chain340-bn254": 0.046,
@@ -32,7 +32,7 @@ RECORDED_RAPIDSNARK_S = {
 
 
 def find_snarkjs() -> list[str]:
-    """The command line of snarkjs: on the PATH, or the copy that verify-with-snarkjs keeps in the cache folder."""
+    """The command line of snarkjs: on the PATH, or the copy that verify-with-snarkjs keeps."""
     on_path = shutil.which("snarkjs")
     if on_path:
         return [on_path]
@@ -80,20 +80,21 @@ def main() -> None:
             key, witness = str(folder / "circuit.zkey"), str(folder / "witness.wtns")
             times: dict[str, list[float]] = {"cuzk-top": [], "snarkjs": []}
             for _ in range(args.runs):
-                for who in times:
+                for who, spent in times.items():
                     proof, public = scratch / f"{who}.proof.json", scratch / f"{who}.public.json"
                     if who == "cuzk-top":
                         command = [*ours, key, witness, "-o", str(proof), "--public", str(public)]
                     else:
                         command = [*snarkjs, "groth16", "prove", key, witness, str(proof), str(public)]
-                    times[who].append(timed(command, environment))
+                    spent.append(timed(command, environment))
                     vkey = str(folder / "verification_key.json")
                     timed([*snarkjs, "groth16", "verify", vkey, str(public), str(proof)], environment)
             ours_s, theirs_s = (statistics.median(times[who]) for who in ("cuzk-top", "snarkjs"))
             recorded = RECORDED_RAPIDSNARK_S.get(folder.name)
             peer = f"{recorded:.3f} s  {ours_s / recorded:5.2f}x" if recorded else ""
+            ratio = theirs_s / ours_s
             print(
-                f"{folder.name:<28} {ours_s:>7.3f} s {theirs_s:>7.3f} s {theirs_s / ours_s:>6.2f}x  {peer:>22}",
+                f"{folder.name:<28} {ours_s:>7.3f} s {theirs_s:>7.3f} s {ratio:>6.2f}x  {peer:>22}",
                 flush=True,
             )
 

@@ -36,7 +36,7 @@ assert len(HEADLESS) > 10, "the list of modules is empty: the boundary test woul
 
 
 def test_headless_modules_load_no_screen_library() -> None:
-    """One interpreter imports all headless modules of the viewer; if it loaded Textual, find out which did."""
+    """One interpreter imports all headless modules of the viewer; if that loads Textual, say which did."""
     everything = "; ".join(f"import {module}" for module in HEADLESS)
     done = subprocess.run(
         [sys.executable, "-c", f"{everything}; import sys; print(*sorted(sys.modules))"],

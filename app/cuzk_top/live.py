@@ -1,0 +1,109 @@
+"""A session that runs now: source, probes, store, collector and recording behind the screen's controls."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from cuzk_top.collector import Collector, Recorder
+from cuzk_top.facts import Facts, Playback, describe
+from cuzk_top.model import Snapshot
+from cuzk_top.probes.host import HostProbe
+from cuzk_top.probes.nvml import NvmlProbe
+from cuzk_top.sources import Source
+from cuzk_top.store import Store
+
+if TYPE_CHECKING:
+    from cuzk_top.prover_process import ProverProcess
+
+LINES_KEPT = 500
+
+
+class LiveSession:
+    """One traced process being watched. With a `prover` of our own, `stop` ends it; else it is left alone."""
+
+    mode: Literal["live", "replay"] = "live"
+
+    def __init__(
+        self,
+        source: Source,
+        pid: int,
+        clock: Callable[[], int],
+        recorder: Recorder | None = None,
+        prover: ProverProcess | None = None,
+    ) -> None:
+        self.store = Store()
+        self.prover = prover
+        self.collector = Collector(
+            source, [HostProbe(pid, clock), NvmlProbe(clock)], self.store, recorder, clock
+        )
+        self._lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self.failure = ""
+        self.verdict = "nothing was proved"
+        self._shown: tuple[Snapshot, Snapshot] | None = None
+        self.collector.start()
+
+    def snapshot(self) -> Snapshot:
+        """The store's newest snapshot, with the prover's own last word among the problems."""
+        self.take_events()
+        snapshot = self.store.snapshot()
+        if not self.failure:
+            return snapshot
+        if self._shown is None or self._shown[0] is not snapshot:
+            self._shown = (snapshot, replace(snapshot, problems=(*snapshot.problems, self.failure)))
+        return self._shown[1]
+
+    def take_events(self) -> list[str]:
+        """Turn what the prover told since the last call into log lines, and return the new ones."""
+        if self.prover is None:
+            return []
+        new = []
+        for event in self.prover.events():
+            new.append(event_line(event))
+            if event.get("event") == "proof":
+                self.verdict = f"verified  {new[-1]}"
+        if self.prover.failure and self.prover.failure != self.failure:
+            self.failure = self.prover.failure
+            new.append(self.failure)
+        self._lines.extend(new)
+        return new
+
+    def facts(self) -> Facts:
+        """What to show in the header beside the trace."""
+        return describe(self.store.snapshot())
+
+    def playback(self) -> Playback | None:
+        """A live session is not played."""
+        return None
+
+    def play(self) -> None:
+        """Nothing to do live."""
+
+    def pause(self) -> None:
+        """Nothing to do live: pausing the picture is the screen's affair, the intake goes on."""
+
+    def set_speed(self, speed: float) -> None:
+        """Nothing to do live."""
+
+    def seek(self, t_ns: int) -> None:
+        """Nothing to do live."""
+
+    def lines(self) -> Sequence[str]:
+        """What the prover told, oldest first."""
+        return tuple(self._lines)
+
+    def stop(self) -> None:
+        """End the prover if it is ours. A process that was attached to is never touched."""
+        if self.prover is not None:
+            self.prover.stop()
+
+
+def event_line(event: dict[str, object]) -> str:
+    """One event of the prover as a line for people."""
+    if event.get("event") == "proof":
+        where = f"{event['proof']}  " if event.get("proof") else ""
+        seconds = float(str(event["seconds"]))
+        return f"proof {event['number']}  {where}{seconds:.3f} s  checked with {event['verifier']}"
+    return str(event.get("text", event))

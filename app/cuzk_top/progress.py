@@ -1,0 +1,55 @@
+"""Progress lines where there is no screen: one a stage that ended, from the store the screen reads too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cuzk_top import figures
+
+if TYPE_CHECKING:
+    from cuzk_top.model import Snapshot, SpanRecord
+
+STAGE_DEPTH = 1
+"""Stages lie directly inside a proof; what is deeper is detail for the report."""
+
+
+class Progress:
+    """Prints each stage once, in order of its end. `write` takes one line."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._next: dict[tuple[str, int, int], int] = {}
+
+    def skip(self, snapshot: Snapshot) -> None:
+        """Count what ended so far as printed: it was seen on the screen."""
+        self._new(snapshot)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Print what ended since the last call."""
+        for record in sorted(self._new(snapshot), key=lambda span: (span.end_ns, -span.depth)):
+            self._write(line(record))
+
+    def _new(self, snapshot: Snapshot) -> list[SpanRecord]:
+        found: list[SpanRecord] = []
+        for row in snapshot.rows:
+            count = len(row.columns)
+            if row.depth > STAGE_DEPTH or not count:
+                continue
+            # Arrival numbers grow along a row, so the first new one is found without looking at the old ones.
+            first = int(row.columns.seq.searchsorted(self._next.get(row.key, 0)))
+            found += [snapshot.record(row, i) for i in range(first, count)]
+            self._next[row.key] = int(row.columns.seq[-1]) + 1
+        return found
+
+
+def line(record: SpanRecord) -> str:
+    """``  msm.h               12.3 ms   points 65,536   window_bits 13   minflt 1,024``."""
+    words = [f"{'  ' * record.depth}{record.name}"]
+    words[0] = f"{words[0]:<24}{figures.spaced(record.duration_ns):>9}"
+    words += [f"{name} {value:,}" for name, value in record.arguments() if value]
+    if record.has_faults and (record.minflt or record.majflt):
+        words.append(f"minflt {record.minflt:,}" + (f" majflt {record.majflt:,}" if record.majflt else ""))
+    if record.failed:
+        words.append("failed")
+    return "   ".join(words)

@@ -1,0 +1,163 @@
+"""The facts of a session as text or JSON: a reader of the store without a screen.
+
+`facts` is the documented JSON (schema ``cuzk-top.report/1``); `text` lays the same facts out for people.
+Nothing is estimated: what has no source says so.
+"""
+
+from __future__ import annotations
+
+import statistics
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from cuzk_top import figures, stats
+from cuzk_top.model import CounterData, Snapshot
+
+SCHEMA = "cuzk-top.report/1"
+KEY_FIELDS = ("job", "backend", "threads", "curve", "command")
+
+
+def facts(snapshot: Snapshot) -> dict[str, Any]:
+    """Everything the report says, with integers of nanoseconds and bytes; None where a figure does not exist.
+
+    Keys: schema, session (pid, name, started_utc, meta), wall_ns, proofs (count, durations_ns, median_ns),
+    stages (one object a span name, in the order of a proof), counters, spans, lost, open_spans, problems.
+    """
+    count, durations, running = stats.proofs(snapshot)
+    started = snapshot.session.realtime_ns(snapshot.first_ns)
+    return {
+        "schema": SCHEMA,
+        "session": {
+            "pid": snapshot.session.pid,
+            "name": snapshot.session.name,
+            "started_utc": _utc(started),
+            "meta": dict(sorted(snapshot.session.meta.items())),
+        },
+        "wall_ns": max(0, min(snapshot.last_ns, snapshot.now_ns) - snapshot.first_ns),
+        "proofs": {
+            "count": count,
+            "running": running is not None,
+            "durations_ns": durations,
+            "median_ns": int(statistics.median(durations)) if durations else None,
+        },
+        "stages": [_stage(stage) for stage in stats.stage_table(snapshot)],
+        "counters": [_counter(counter) for counter in snapshot.counters],
+        "spans": snapshot.spans,
+        "lost": snapshot.lost,
+        "open_spans": sum(row.open is not None for row in snapshot.rows),
+        "problems": list(snapshot.problems),
+    }
+
+
+def _utc(realtime_ns: int | None) -> str | None:
+    if realtime_ns is None:
+        return None
+    return datetime.fromtimestamp(realtime_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def _stage(stage: stats.Stage) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "lane": stage.lane,
+        "indent": stage.indent,
+        "count": stage.count,
+        "running": stage.running,
+        "total_ns": stage.total_ns,
+        "self_ns": stage.self_ns,
+        "median_ns": stage.median_ns,
+        "p95_ns": stage.p95_ns,
+        "share": stage.share,
+        "minflt": stage.minflt,
+        "majflt": stage.majflt,
+        "ns_per_point": stage.ns_per_point,
+    }
+
+
+def _counter(counter: CounterData) -> dict[str, Any]:
+    """A counter's mean over time (each sample weighs as long as it held) and its maximum."""
+    entry: dict[str, Any] = {
+        "key": counter.key,
+        "unit": counter.unit,
+        "kind": counter.kind,
+        "samples": len(counter.value),
+    }
+    if len(counter.value) == 0:
+        return {**entry, "mean": None, "max": None, "missing": counter.missing}
+    lengths = (counter.t_ns - counter.start_ns).astype(np.float64)
+    mean = (
+        float(np.average(counter.value, weights=lengths))
+        if lengths.sum() > 0
+        else float(counter.value.mean())
+    )
+    return {**entry, "mean": mean, "max": float(counter.value.max()), "missing": None}
+
+
+def text(data: dict[str, Any]) -> str:
+    """The report for people, 100 columns or fewer; `data` is what `facts` gave."""
+    return "\n".join([*_head(data), "", *_stage_lines(data), "", *_counter_lines(data), *_closing(data)])
+
+
+def _head(data: dict[str, Any]) -> list[str]:
+    session, meta, proofs = data["session"], data["session"]["meta"], data["proofs"]
+    started = session["started_utc"] or "start unknown"
+    lines = [f"session   {session['name'] or '?'}  pid {session['pid']}  {started}"]
+    for key in KEY_FIELDS:
+        if meta.get(key):
+            lines.append(f"{key:<9} {meta[key]}")
+    lines.append(f"wall      {figures.spaced(data['wall_ns'])}")
+    if proofs["count"]:
+        median = figures.spaced(proofs["median_ns"])
+        lines.append(
+            f"proofs    {proofs['count']} finished, median {median}"
+            + ("; one running" if proofs["running"] else "")
+        )
+    else:
+        lines.append("proofs    none finished")
+    return lines
+
+
+def _stage_lines(data: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{'stage':<30}{'count':>6}{'total':>10}{'self':>10}{'median':>10}{'p95':>10}{'share':>7}{'minflt':>9}{'majflt':>7}"
+    ]
+    for stage in data["stages"]:
+        name = "  " * stage["indent"] + stage["name"]
+        cells = [
+            f"{stage['count'] + stage['running']:>6}",
+            *(f"{_time(stage[key]):>10}" for key in ("total_ns", "self_ns", "median_ns", "p95_ns")),
+            f"{'-' if stage['share'] is None else format(100 * stage['share'], '.1f') + '%':>7}",
+            f"{_faults(stage['minflt']):>9}{_faults(stage['majflt']):>7}",
+        ]
+        lines.append(f"{name:<30}" + "".join(cells) + ("  still open" if stage["running"] else ""))
+    return lines
+
+
+def _time(value: int | None) -> str:
+    return "-" if value is None else figures.spaced(value)
+
+
+def _faults(value: int | None) -> str:
+    return "-" if value is None else figures.si(value) if value >= 100_000 else figures.count(value)
+
+
+def _counter_lines(data: dict[str, Any]) -> list[str]:
+    if not data["counters"]:
+        return ["counters  none: the session was shorter than one sample"]
+    lines = [f"{'counter':<28}{'mean':>10}{'max':>10}"]
+    for counter in data["counters"]:
+        label = f"{counter['key']} ({counter['unit']})" if counter["unit"] else counter["key"]
+        if counter["missing"] is not None:
+            lines.append(f"{label:<28}no data: {counter['missing']}")
+        else:
+            lines.append(f"{label:<28}{figures.si(counter['mean']):>10}{figures.si(counter['max']):>10}")
+    return lines
+
+
+def _closing(data: dict[str, Any]) -> list[str]:
+    lines = ["", f"spans     {figures.count(data['spans'])}", f"lost      {figures.count(data['lost'])}"]
+    if data["open_spans"]:
+        lines.append(f"open      {data['open_spans']} spans had no end when the recording stopped")
+    lines += [f"note      {problem}" for problem in data["problems"]]
+    return lines

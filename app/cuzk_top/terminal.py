@@ -1,0 +1,27 @@
+"""Whether there is a terminal to draw on, and the screen's start on it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuzk_top.facts import SessionControls
+
+
+def interactive() -> bool:
+    """True when keys can be read and a picture shown. Textual draws to standard error and does not ask."""
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def show(controls: SessionControls, args: argparse.Namespace) -> str:
+    """Open the session screen until it is left; "quit" or "stop"."""
+    from cuzk_top import theme  # noqa: PLC0415
+    from cuzk_top.app import CuzkTop  # noqa: PLC0415
+
+    skin = theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
+    return CuzkTop(controls, skin).run() or "quit"
