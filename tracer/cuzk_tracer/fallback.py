@@ -441,7 +441,7 @@ def _unwind(slot: ringfile.Slot, span: Span, end: int) -> None:
         _emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
 
 
-def _emit(  # noqa: PLR0917 (a record's fields)
+def _emit(
     slot: ringfile.Slot,
     start: int,
     end: int,

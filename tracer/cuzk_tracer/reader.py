@@ -195,7 +195,7 @@ class Ring:
             return None
         try:
             pidfd = os.pidfd_open(self.pid)
-        except OSError:
+        except (OSError, OverflowError):  # the latter from a damaged pid
             return None
         if places.alive(self.pid, self.start_time):
             return pidfd
