@@ -21,11 +21,14 @@ SCALAR_BYTES = 32
 COEF_BYTES = 44
 POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)  # PointProblem in host/points.hpp
 COEF_PROBLEMS = ("matrix", "row", "wire")  # CoefProblem in host/quotient.hpp
+CPU_LEVELS = ("portable", "adx", "ifma")  # Level in cuda/x86.cuh: each needs more of the processor
 CURVE_NUMBERS = {"bn254": 0, "bls12381": 1}
 
 _pointer, _i64, _int, _u32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_uint32
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "threads": (_int, ()),
+    "cpu_level": (_int, (_int,)),
+    "field_operation": (None, (_int, _int, _pointer, _pointer, _pointer, _i64)),
     "take_faults": (None, (_pointer,)),
     "point_check": (_i64, (_int, _int, _pointer, _i64, _int, _pointer)),
     "witness_check": (_i64, (_int, _pointer, _i64)),
@@ -255,7 +258,7 @@ class NativeBackend:
         )
         return NativeScalars(out.address, a.length, out)
 
-    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:
+    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:  # noqa: ARG002 (plain)
         source = _Borrowed(data, count * SCALAR_BYTES)
         return NativeScalars(source.address, count, source)
 
@@ -311,6 +314,14 @@ class NativeBackend:
         pair = (ctypes.c_uint64 * 2)()
         self._library.take_faults(ctypes.addressof(pair))
         return pair[0], pair[1]
+
+
+def cpu_level(limit: str = CPU_LEVELS[-1]) -> str:
+    """Use no more of the processor than `limit`, one of CPU_LEVELS; returns the level now in use.
+
+    For tests and benchmarks: the library picks the best by itself.
+    """
+    return CPU_LEVELS[library().cpu_level(CPU_LEVELS.index(limit))]
 
 
 def touch(memory: Memory, threads: int) -> None:

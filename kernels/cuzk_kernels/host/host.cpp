@@ -43,7 +43,7 @@ void with_transform(int log, Call&& call) {
   using Scalar = Transform<C, ScalarLanes<typename C::Fr>>;
   if (log < Scalar::least_log) return call(SmallTransform<C>(log));
 #if defined(__x86_64__)
-  if (ifma::available()) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
+  if (x86::level >= x86::ifma) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
 #endif
   call(Scalar(log));
 }
@@ -54,6 +54,15 @@ void with_transform(int log, Call&& call) {
 using namespace cuzk;
 
 CUZK_API int cuzk_threads() { return Pool::get().threads(); }
+
+// Uses no more than `limit` of x86::Level from now on; returns the level in use. For tests and benchmarks.
+CUZK_API int cuzk_cpu_level(int limit) {
+#if defined(__x86_64__)
+  return x86::level = std::min(x86::detect(), limit);
+#else
+  return 0 * limit;
+#endif
+}
 
 CUZK_API void cuzk_take_faults(uint64_t* minor_major) {
   Pool::get().take_faults(minor_major, minor_major + 1);
@@ -162,6 +171,35 @@ CUZK_API void cuzk_montgomery(int curve, const unsigned char* in, unsigned char*
   });
 }
 
+// One operation on n raw elements of a prime field (0 Bn254Q, 1 Bn254R, 2 Bls381Q, 3 Bls381R), for tests:
+// 0 a * b / R, 1 a + b, 2 a - b, 3 1/a in Montgomery form, 4 a * b / R52 with IFMA (n a multiple of 8).
+CUZK_API void cuzk_field_operation(int field, int operation, const void* a, const void* b, void* out, int64_t n) {
+  const auto run = [&](auto tag) {
+    using F = typename decltype(tag)::type;
+    const F *x = static_cast<const F*>(a), *y = static_cast<const F*>(b);
+    F* z = static_cast<F*>(out);
+#if defined(__x86_64__)
+    if (operation == 4) {
+      using Lanes = ifma::Lanes<F>;
+      typename Lanes::Value u, v;
+      for (int64_t i = 0; i < n; i += 8) {
+        Lanes::load(x + i, 1, &u);
+        Lanes::load(y + i, 1, &v);
+        Lanes::store_product(&u, &v, z + i, 1);
+      }
+      return;
+    }
+#endif
+    for (int64_t i = 0; i < n; ++i) {
+      z[i] = operation == 0 ? x[i] * y[i] : operation == 1 ? x[i] + y[i] : operation == 2 ? x[i] - y[i] : x[i].inverted();
+    }
+  };
+  if (field == 0) return run(Tag<Bn254::Fq>{});
+  if (field == 1) return run(Tag<Bn254::Fr>{});
+  if (field == 2) return run(Tag<Bls381::Fq>{});
+  run(Tag<Bls381::Fr>{});
+}
+
 CUZK_API int cuzk_msm_window_bits(int curve, int group, int64_t n) {
   return with_group(curve, group, [&](auto tag) {
     return best_window_bits(decltype(tag)::type::Curve::scalar_bits, size_t(n));
@@ -174,7 +212,7 @@ CUZK_API void* cuzk_msm_begin(int curve, int group, const unsigned char* points,
   return with_group(curve, group, [&](auto tag) -> MsmBase* {
     using G = typename decltype(tag)::type;
 #if defined(__x86_64__)
-    if (ifma::available()) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
+    if (x86::level >= x86::ifma) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
 #endif
     return new Msm<G, ScalarEngine<G>>(points, scalars, size_t(n), window_bits);
   });

@@ -6,11 +6,10 @@
 // base field). A product of a < A p and b < B p is below (A B p / R52 + 1) p. Limbs are below 2^52 wherever a
 // value is multiplied or stored; the top limb takes what is left.
 //
-// Everything in this file is compiled for IFMA whatever the compiler's flags; call it only where
-// ifma::available().
+// Everything in this file is compiled for IFMA whatever the compiler's flags; call it only at x86::level ifma.
 #pragma once
 
-#include "params.cuh"
+#include "field.cuh"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,12 +18,6 @@
 #define CUZK_NOINLINE __attribute__((noinline))
 
 namespace cuzk::ifma {
-
-inline bool available() {
-  static const bool yes = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
-  return yes;
-}
 
 inline constexpr int limb_bits = 52;
 inline constexpr u64 limb_mask = (u64(1) << limb_bits) - 1;

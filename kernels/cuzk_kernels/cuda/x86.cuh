@@ -1,6 +1,6 @@
-// Montgomery multiplication for x86-64 processors with BMI2 and ADX (Broadwell, Zen and later), host only.
+// What the host's processor can do, and field arithmetic in x86-64 assembly. Host only.
 //
-// Same algorithm as Field::multiply_portable. MULX leaves the flags alone, ADCX and ADOX carry through
+// Multiplication needs BMI2 and ADX (Broadwell, Zen and later). Same algorithm as Field::multiply_portable. MULX leaves the flags alone, ADCX and ADOX carry through
 // different flags, so the low and the high halves of one row of products run as two independent chains
 // (Intel, "New Instructions Supporting Large Integer Arithmetic", 2012). The accumulator is one word longer
 // than the modulus and its words rotate instead of moving: after each reduction the lowest is zero and
@@ -11,10 +11,18 @@
 
 namespace cuzk::x86 {
 
-inline bool has_adx() {
-  static const bool yes = __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("adx");
-  return yes;
+enum Level : int { portable = 0, adx = 1, ifma = 2 };  // the numbers are part of the C interface
+
+inline int detect() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("adx")) return portable;
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
+  return wide ? ifma : adx;
 }
+
+// The level in use. Tests lower it to reach the code of lesser processors.
+__attribute__((visibility("hidden"))) inline int level = detect();
 
 // The modulus with -1/p mod 2^64 behind it, so that one register addresses both.
 template <int N>
@@ -109,6 +117,41 @@ inline __attribute__((noinline)) void multiply<6>(u64* r, const u64* a, const u6
       : "rdx", "cc", "memory");
 }
 // clang-format on
+
+// Sums and differences, on any x86-64: compilers of today make poor carry chains of 128-bit arithmetic.
+// t -= b; returns all ones for a borrow, else zero.
+template <int N>
+inline u64 subtract(u64* t, const u64* b) {
+  u64 mask;
+  if constexpr (N == 4) {
+    asm("subq %5, %0\n\tsbbq %6, %1\n\tsbbq %7, %2\n\tsbbq %8, %3\n\tsbbq %4, %4"
+        : "+&r"(t[0]), "+&r"(t[1]), "+&r"(t[2]), "+&r"(t[3]), "=&r"(mask)
+        : "m"(b[0]), "m"(b[1]), "m"(b[2]), "m"(b[3])
+        : "cc");
+  } else {
+    asm("subq %7, %0\n\tsbbq %8, %1\n\tsbbq %9, %2\n\tsbbq %10, %3\n\tsbbq %11, %4\n\tsbbq %12, %5\n\t"
+        "sbbq %6, %6"
+        : "+&r"(t[0]), "+&r"(t[1]), "+&r"(t[2]), "+&r"(t[3]), "+&r"(t[4]), "+&r"(t[5]), "=&r"(mask)
+        : "m"(b[0]), "m"(b[1]), "m"(b[2]), "m"(b[3]), "m"(b[4]), "m"(b[5])
+        : "cc");
+  }
+  return mask;
+}
+// t += b, for a sum that fits.
+template <int N>
+inline void add(u64* t, const u64* b) {
+  if constexpr (N == 4) {
+    asm("addq %4, %0\n\tadcq %5, %1\n\tadcq %6, %2\n\tadcq %7, %3"
+        : "+&r"(t[0]), "+&r"(t[1]), "+&r"(t[2]), "+&r"(t[3])
+        : "rm"(b[0]), "rm"(b[1]), "rm"(b[2]), "rm"(b[3])
+        : "cc");
+  } else {
+    asm("addq %6, %0\n\tadcq %7, %1\n\tadcq %8, %2\n\tadcq %9, %3\n\tadcq %10, %4\n\tadcq %11, %5"
+        : "+&r"(t[0]), "+&r"(t[1]), "+&r"(t[2]), "+&r"(t[3]), "+&r"(t[4]), "+&r"(t[5])
+        : "rm"(b[0]), "rm"(b[1]), "rm"(b[2]), "rm"(b[3]), "rm"(b[4]), "rm"(b[5])
+        : "cc");
+  }
+}
 
 #undef CUZK_STEP
 #undef CUZK_FIRST
