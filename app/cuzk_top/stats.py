@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import stages
 from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot, SpanRecord
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
@@ -172,7 +173,7 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
             Stage(
                 text,
                 entry.row.lane.key,
-                entry.row.lane.role,
+                stages.role_of(text, snapshot.session.meta),
                 indent,
                 text[len(parents[text]) + 1 :] if parents[text] else text,
                 entry.count,

@@ -28,11 +28,15 @@ FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
 NOTICE_NS = 5_000_000_000
+NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
     """Draws the session ten times a second while something changes, and nothing otherwise."""
+
+    AUTO_FOCUS = ""
+    """Nothing has the focus, so that every key is the screen's; the prompt takes it while it asks."""
 
     def __init__(self, controls: SessionControls, theme: Theme, clock: Callable[[], int]) -> None:
         super().__init__()
@@ -44,9 +48,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._clock = clock
         self.undo: list[ViewState] = []
         self._drawn: object = None
+        self._said: object = None
+        self._sized: Layout | None = None
         self._text_due_ns = 0
         self._numbers: dict[str, Numbers] = {}
-        self._notice = ("", 0)
+        self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = False
         self.header = Header(theme)
@@ -89,24 +95,24 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._place(layout)
         now = self._clock()
         due = force or now >= self._text_due_ns
+        if now >= self._notice[1]:
+            self._notice = ("", NEVER_NS)
         state = (self.data.revision, self.data.now_ns, self.view, width, height, self.controls.playback())
-        if state == self._drawn and not (due and self._words_change()):
+        words = (state, self._notice, self.controls.snapshot().spans, len(self.controls.lines()))
+        if state == self._drawn and (not due or (words == self._said and not force)):
             return
         self._drawn = state
         self.frame = layout
         if self._sized != layout:
             self._resize(layout)
         if due:
-            self._text_due_ns = now + TEXT_NS
             self._numbers = all_numbers(self.data, self.view, layout)
         self.timeline.draw(Scene(self.data, self.view, layout, self._numbers, self.controls.facts().measured))
         if due:
+            self._said = words
             self._words(layout)
-
-    _sized: Layout | None = None
-
-    def _words_change(self) -> bool:
-        return not self.view.paused or bool(self._notice[0])
+            # Tables of a very large trace take their time: they may have a twentieth of it.
+            self._text_due_ns = now + max(TEXT_NS, 20 * (self._clock() - now))
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -178,7 +184,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
                 busy = sum(stats.busy_ns(source, begin, end, now) for source in outer)
                 count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
                 share = figures.percent(busy, max(1, end - begin))
-                spans = f"{figures.count(count)} spans"
+                spans = f"{figures.count(count)} span{'s' if count != 1 else ''}"
                 return f"selection {figures.spaced(end - begin)}, {row.label} busy {share}, {spans}"
         if layout.hidden:
             return f"{layout.hidden} lane{'s' if layout.hidden > 1 else ''} hidden: z"
@@ -187,10 +193,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _title(self) -> Title:
         facts = self.controls.facts()
         badge, strong = self._badge()
-        text, until = self._notice
-        if self._clock() >= until:
-            text = ""
-            self._notice = ("", 0)
+        text = self._notice[0]
         if self.view.paused and not text:
             since = self.controls.snapshot().spans - self.spans_at_pause
             text = f"+{figures.count(since)} spans since" if since > 0 else ""

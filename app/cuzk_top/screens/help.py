@@ -18,7 +18,7 @@ KEY_WIDTH = 16
 
 def help_lines(theme: Theme, mode: actions.Mode, width: int) -> list[Line]:
     """Every key that works in this mode and what it does."""
-    lines: list[Line] = []
+    lines: list[Line] = [Line(theme, width)]
     for group, title in actions.GROUPS.items():
         lines.append(Line(theme, width).put("  ").put(title, "ink", True))
         for action in actions.for_mode(mode):

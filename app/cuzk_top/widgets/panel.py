@@ -37,14 +37,11 @@ class Panel(Canvas):
         rest = lines[fixed:]
         self._beyond = max(0, len(rest) - room)
         self.top = min(self.top, self._beyond)
+        scroll = ""
         if self._beyond and room:
             last = min(len(rest), self.top + room)
-            status = (
-                f"{status}   {self.top + 1}-{last} of {len(rest)}: J/K"
-                if status
-                else (f"{self.top + 1}-{last} of {len(rest)}: J/K")
-            )
-        shown = [self._tabs(tab, status, width), *lines[:fixed], *rest[self.top : self.top + room]]
+            scroll = f"{self.top + 1}-{last} of {len(rest)}: J/K"
+        shown = [self._tabs(tab, (status, scroll), width), *lines[:fixed], *rest[self.top : self.top + room]]
         shown += [Line(self._theme, width) for _ in range(height - len(shown))]
         made: list[tuple[object, Strip]] = []
         for number, line in enumerate(shown[:height]):
@@ -54,7 +51,7 @@ class Panel(Canvas):
         self._made = made
         self.show([strip for _, strip in made])
 
-    def _tabs(self, tab: str, status: str, width: int) -> Line:
+    def _tabs(self, tab: str, words: tuple[str, str], width: int) -> Line:
         theme = self._theme
         rule = " " if theme.surfaces else theme.glyphs.rule
         line = Line(theme, width, "bar")
@@ -67,10 +64,10 @@ class Panel(Canvas):
             else:
                 line.put(f" {number} ", "text").put(f"{title} ", "dim")
             line.put(rule, "dim")
-        if status:
-            start = width - len(status) - 2
-            if start > line.x:
-                line.to(start, "dim", rule).put(f" {status} ", "text")
+        both = "   ".join(word for word in words if word)
+        fits = [text for text in (both, *words) if text and width - len(text) - 2 > line.x]
+        if fits:
+            line.to(width - len(fits[0]) - 2, "dim", rule).put(f" {fits[0]} ", "text")
         return line.to(width, "dim", rule)
 
     def tab_at(self, x: int) -> str | None:

@@ -52,7 +52,7 @@ def stage_lines(stages: Sequence[Stage], letters: dict[str, str], theme: Theme, 
                 line.right("-" if faults is None else figures.si(faults), line.x + size)
         if per_point:
             cost = stage.ns_per_point
-            line.right("" if cost is None else figures.three(cost), line.x + 10)
+            line.right("" if cost is None else figures.plain(cost), line.x + 10)
         if stage.running:
             line.put("  running", "dim")
         lines.append(line)

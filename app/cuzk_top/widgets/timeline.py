@@ -139,8 +139,7 @@ class Timeline(Canvas):
             if clear and at + len(label) <= layout.columns:
                 text[at : at + len(label)] = label
         line = Line(theme, layout.width)
-        column = figures.spaced(round(scene.view.window.width_ns / layout.columns)).replace(" ", "")
-        line.right("seconds" if not layout.compact else f"{column}/col"[:8], layout.label_width - 1, "dim")
+        line.right("seconds" if not layout.compact else _per_column(scene), layout.label_width - 1, "dim")
         self._bar(line)
         words = "".join(text)
         if now_at >= 0:
@@ -150,7 +149,7 @@ class Timeline(Canvas):
         self._bar(line)
         line.to(layout.numbers_x)
         if layout.compact:
-            line.right("total", layout.numbers_x + 4, "dim").right("share", layout.numbers_x + 9, "dim")
+            line.right("s", layout.numbers_x + 4, "dim").right("share", layout.width, "dim")
         else:
             line.put("total s", "dim").right("last", layout.width, "dim")
         return self._keep("axis", line)
@@ -214,7 +213,7 @@ class Timeline(Canvas):
         if layout.compact:
             line.right(numbers.note, layout.width, "dim")
         else:
-            line.right(numbers.note, layout.numbers_x + 10, "text").right(numbers.top, layout.width, "dim")
+            line.right(numbers.note, layout.numbers_x + 9, "text").right(numbers.top, layout.width, "dim")
         return self._keep(row.key, line)
 
     def _cells(self, scene: Scene, row: DisplayRow, base: Ground) -> list[Segment]:
@@ -246,7 +245,7 @@ class Timeline(Canvas):
         theme = self._theme
         rule = " " if theme.surfaces else theme.glyphs.rule
         line = Line(theme, layout.width).put("  counters ", "text")
-        line.to(layout.label_width, "dim", rule)
+        line.to(layout.label_width - 1, "dim", rule).put(" ")
         words = "same axis; gauges show a column's mean, rates its maximum "
         line.put(words[: layout.columns], "dim").to(layout.numbers_x - 1, "dim", rule).put(" ")
         line.right("now", layout.numbers_x + 4, "dim").right("max", layout.numbers_x + 11, "dim")
@@ -271,6 +270,13 @@ class Timeline(Canvas):
         if not layout.compact and numbers.note:
             line.put(" ").put(numbers.note, "dim")
         return self._keep(f"counter {counter.key}", line)
+
+
+def _per_column(scene: Scene) -> str:
+    """The scale of a narrow screen, where it has no line of its own."""
+    value, unit = figures.duration(round(scene.view.window.width_ns / scene.layout.columns))
+    forms = (f"{value} {unit}/col", f"{value}{unit}/col", f"{value}{unit}/c")
+    return next((form for form in forms if len(form) < scene.layout.label_width), forms[-1])
 
 
 def highest(counter: CounterData, now_ns: int) -> float:
