@@ -11,21 +11,11 @@ Standard library only. Nothing here raises into the program being traced: where 
 everything becomes a no-op and `problem` says why. Environment: CUZK_TRACE=off|coarse|all (default all).
 """
 
-from cuzk_tracer.fallback import (
-    AsyncSpan,
-    Span,
-    add_faults,
-    async_span,
-    counter,
-    disable,
-    enable,
-    mark,
-    meta,
-    problem,
-    ring_path,
-    span,
-)
-from cuzk_tracer.fallback import open_ring as open
+from cuzk_tracer.asyncs import AsyncSpan, async_span
+from cuzk_tracer.fallback import Span, add_faults, disable, enable, span
+from cuzk_tracer.process import meta, problem, ring_path
+from cuzk_tracer.process import open_ring as open
+from cuzk_tracer.records import counter, mark
 
 __all__ = [
     "AsyncSpan",

@@ -11,80 +11,39 @@ two records; neither is ever torn.
 
 from __future__ import annotations
 
-import _thread
-import atexit
-import os
 import resource
 import struct
-import time
-from contextvars import ContextVar
 
-from cuzk_tracer import layout, places, ringfile
+from cuzk_tracer import layout, process
+from cuzk_tracer.asyncs import decorate
+from cuzk_tracer.records import TOP, argument, emit, float_bits, now_ns, pack_record
+from cuzk_tracer.slots import Slot
 
-TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing typing takes
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Self
 
-_LEVELS = {"off": layout.LEVEL_OFF, "coarse": layout.LEVEL_COARSE, "all": layout.LEVEL_ALL}
-_TOP = 2**63
-
-# Packing zeroes the place first and stores in order: the index word leaves first and comes last. The bare
-# forms are for spans without arguments and faults: every value packed costs 10 ns.
+# The bare forms are for spans without arguments and faults: every value packed costs 10 ns.
 _pack_open = struct.Struct("<QIIqq").pack_into
 _pack_open_bare = struct.Struct("<QII16x").pack_into
-_pack_record = struct.Struct("<QQIIIBBHqqIIII").pack_into
+_pack_record = pack_record
 _pack_record_bare = struct.Struct("<QQIIIBB30xI").pack_into
-_now = time.monotonic_ns
+_now = now_ns
 _getrusage = resource.getrusage
 _THREAD = resource.RUSAGE_THREAD
 _SPAN = layout.KIND_SPAN
 _SPAN_ERR = layout.KIND_SPAN | layout.KIND_ERR
-_float = struct.Struct("<d")
+_TOP = TOP
+_tls = process.tls
+_claim = process.claim
 
-
-class _State:
-    """What the process has one of."""
-
-    level = _LEVELS.get(os.environ.get("CUZK_TRACE", "all"), layout.LEVEL_ALL)
-    file: ringfile.RingFile | None = None
-    problem = ""
-    failed = False
-    parent_pid = 0
-    parent_uuid = bytes(16)
-    finished = False
-
-
-_lock = _thread.RLock()
-_tls: Any = _thread._local()
-_names: list[tuple[str, str, str, int]] = [("", "", "", 0), ("<overflow>", "", "", 0)]
 _spans: dict[tuple[str, str, str, bool, bool], Span] = {}
-_asyncs: dict[tuple[str, str, str, bool], AsyncSpan] = {}
-_plain: dict[str, int] = {}  # counters and marks: name ids by text
-_metas: dict[str, str] = {}
-_current: ContextVar[Any] = ContextVar("cuzk_tracer", default=None)
-
-
-class _Guard:
-    """Lives in a thread's local storage: dies with the thread and releases its slot."""
-
-    __slots__ = ("slot",)
-
-    def __init__(self, slot: ringfile.Slot) -> None:
-        self.slot = slot
-
-    def __del__(self) -> None:
-        try:
-            if self.slot.file is _State.file:
-                self.slot.file.release(self.slot)
-        except Exception:  # at interpreter exit anything may be gone already
-            pass
 
 
 class Span:
-    """A named stretch of time; see `cuzk_tracer.span`."""
+    """A named stretch of time, with arguments or fault counts; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_open_id", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_bits", "_faults", "_id", "_open_id", "_stage", "name")
 
     def __init__(self, name: str, number: int, stage: bool, faults: bool) -> None:
         self.name = name
@@ -92,7 +51,6 @@ class Span:
         self._open_id = number
         self._stage = stage
         self._faults = faults
-        self._bare = not faults
         self._a0 = 0
         self._a1 = 0
         self._bits = layout.TRACK_FAULTS if faults else 0
@@ -115,13 +73,10 @@ class Span:
             stack.append((self, number, start, minor, major))
         else:
             start = _now()
-            stack.append((self, number, start, 0, 0))
+            stack.append((self, number, start))
         if depth < slot.entries:
             at = slot.stack_off + 32 * depth
-            if self._bare:
-                _pack_open_bare(slot.control, at, start, self._id, number)
-            else:
-                _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
+            _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
         slot.depth_word[0] = depth + 1
         return self
 
@@ -132,40 +87,24 @@ class Span:
             stack = slot.stack
             if stack[-1][0] is not self:
                 _unwind(slot, self, end)
-            _, number, start, minor, major = stack.pop()
+            entry = stack.pop()
         except (AttributeError, IndexError):
             return  # entered before a fork, or in another thread: there is nothing to close here
-        depth = len(stack)
-        index = slot.head
-        if self._bare:
-            _pack_record_bare(
-                slot.ring,
-                (index & slot.mask) * 64,
-                start,
-                end,
-                self._id,
-                number,
-                stack[-1][1] if depth else 0,
-                _SPAN if kind is None else _SPAN_ERR,
-                depth if depth < 255 else 255,
-                (index + 1) & 0xFFFFFFFF,
-            )
-            slot.head_word[0] = slot.head = index + 1
-            slot.depth_word[0] = depth
-            if end >= slot.file.next_anchor_ns:
-                slot.file.anchor(end)
-            return
+        minor = major = 0
         if self._faults:
             usage = _getrusage(_THREAD)
-            minor = max(0, usage.ru_minflt + slot.add_minflt - minor)
-            major = max(0, usage.ru_majflt + slot.add_majflt - major)
+            minor = max(0, usage.ru_minflt + slot.add_minflt - entry[3])
+            major = max(0, usage.ru_majflt + slot.add_majflt - entry[4])
+        depth = len(stack)
+        index = slot.head
+        after = index + 1
         _pack_record(
             slot.ring,
             (index & slot.mask) * 64,
-            start,
+            entry[2],
             end,
             self._id,
-            number,
+            entry[1],
             stack[-1][1] if depth else 0,
             _SPAN if kind is None else _SPAN_ERR,
             depth if depth < 255 else 255,
@@ -175,39 +114,84 @@ class Span:
             minor,
             major,
             0,
-            (index + 1) & 0xFFFFFFFF,
+            after & 0xFFFFFFFF,
         )
-        slot.head_word[0] = slot.head = index + 1
+        slot.head_word[0] = slot.head = after
         slot.depth_word[0] = depth
         if end >= slot.file.next_anchor_ns:
             slot.file.anchor(end)
 
     def __call__(self, a0: Any = 0, a1: Any = 0) -> Any:
         if callable(a0):
-            return _decorate(self, a0)
+            return decorate(self, a0)
         made = _new(Span)
         made.name = self.name
-        made._id = self._id
+        made._id = made._open_id = self._id
         made._stage = self._stage
         made._faults = self._faults
-        made._bare = False
-        bits = self._bits & layout.TRACK_FAULTS
-        if a0.__class__ is int and -_TOP <= a0 < _TOP:
+        if a0.__class__ is int and a1.__class__ is int and -_TOP <= a0 < _TOP and -_TOP <= a1 < _TOP:
             made._a0 = a0
-        else:
-            made._a0, is_float = _argument(a0)
-            bits |= layout.TRACK_F64 if is_float else 0
-        if a1.__class__ is int and -_TOP <= a1 < _TOP:
             made._a1 = a1
-        else:
-            made._a1, is_float = _argument(a1)
-            bits |= layout.TRACK_F64_A1 if is_float else 0
-        made._bits = bits
-        made._open_id = self._id
-        if bits & (layout.TRACK_F64 | layout.TRACK_F64_A1):
-            made._open_id |= layout.OPEN_F64 if bits & layout.TRACK_F64 else 0
-            made._open_id |= layout.OPEN_F64_A1 if bits & layout.TRACK_F64_A1 else 0
+            made._bits = layout.TRACK_FAULTS if self._faults else 0
+            return made
+        made._a0, float0 = argument(a0)
+        made._a1, float1 = argument(a1)
+        made._bits = float_bits(float0, float1) | (layout.TRACK_FAULTS if self._faults else 0)
+        made._open_id |= (layout.OPEN_F64 if float0 else 0) | (layout.OPEN_F64_A1 if float1 else 0)
         return made
+
+
+class _BareSpan(Span):
+    """A span without arguments and fault counts: the same as `Span` with all that is zero left out."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        try:
+            slot = _tls.slot
+        except AttributeError:
+            slot = _claim()
+            if slot is None:
+                return self
+        stack = slot.stack
+        depth = len(stack)
+        slot.last_id = number = slot.last_id + 1
+        start = _now()
+        stack.append((self, number, start))
+        if depth < slot.entries:
+            _pack_open_bare(slot.control, slot.stack_off + 32 * depth, start, self._id, number)
+        slot.depth_word[0] = depth + 1
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        end = _now()
+        try:
+            slot = _tls.slot
+            stack = slot.stack
+            if stack[-1][0] is not self:
+                _unwind(slot, self, end)
+            entry = stack.pop()
+        except (AttributeError, IndexError):
+            return
+        depth = len(stack)
+        index = slot.head
+        after = index + 1
+        _pack_record_bare(
+            slot.ring,
+            (index & slot.mask) * 64,
+            entry[2],
+            end,
+            self._id,
+            entry[1],
+            stack[-1][1] if depth else 0,
+            _SPAN if kind is None else _SPAN_ERR,
+            depth if depth < 255 else 255,
+            after & 0xFFFFFFFF,
+        )
+        slot.head_word[0] = slot.head = after
+        slot.depth_word[0] = depth
+        if end >= slot.file.next_anchor_ns:
+            slot.file.anchor(end)
 
 
 class _OffSpan(Span):
@@ -218,328 +202,49 @@ class _OffSpan(Span):
     __exit__ = "".format  # type: ignore[assignment]
 
     def __call__(self, a0: Any = 0, _a1: Any = 0) -> Any:
-        return _decorate(self, a0) if callable(a0) else self
-
-
-class AsyncSpan:
-    """A span that may be suspended and overlap others of its thread; see `cuzk_tracer.async_span`."""
-
-    __slots__ = ("_id", "_stage", "name")
-
-    def __init__(self, name: str, number: int, stage: bool) -> None:
-        self.name = name
-        self._id = number
-        self._stage = stage
-
-    def __enter__(self) -> Self:
-        # Always pushed, so that enter and exit match whatever happens to the level in between.
-        _current.set((_current.get(), self, 0, None, 0, 0, 0, 0))
-        self._begin(0, 0)
-        return self
-
-    def _begin(self, a0: Any, a1: Any) -> None:
-        if _State.level < (layout.LEVEL_COARSE if self._stage else layout.LEVEL_ALL):
-            return
-        slot = _slot()
-        if slot is None:
-            return
-        before = _current.get()[0]
-        if before is not None and before[3] is slot:
-            parent, depth = before[4], before[7] + 1
-        else:
-            parent, depth = (slot.stack[-1][1] if slot.stack else 0), 0
-        value0, float0 = _argument(a0)
-        value1, float1 = _argument(a1)
-        bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
-        number = slot.last_id = slot.last_id + 1
-        _current.set((before, self, _now(), slot, number, parent, (value0, value1, bits), depth))
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        end = _now()
-        entry = _current.get()
-        while entry is not None and entry[1] is not self:
-            entry = entry[0]
-        if entry is None:
-            return  # left in another context than it was entered in
-        _current.set(entry[0])
-        _, _, start, slot, number, parent, values, depth = entry
-        if slot is None:
-            return
-        mine = _slot()
-        if mine is None:
-            return
-        if mine is not slot:  # another thread: ids count a slot, so this one gives a new one
-            number = mine.last_id = mine.last_id + 1
-            parent = 0
-        code = layout.KIND_ASYNC if kind is None else layout.KIND_ASYNC | layout.KIND_ERR
-        _emit(mine, start, end, self._id, number, parent, code, depth, values[2], values[0], values[1])
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        self.__exit__(kind, error, trace)
-
-    def __call__(self, a0: Any = 0, a1: Any = 0) -> Any:
-        return _decorate(self, a0) if callable(a0) else _AsyncCall(self, a0, a1)
-
-
-class _AsyncCall:
-    """An async span with its arguments, for one `with`."""
-
-    __slots__ = ("_a0", "_a1", "_span")
-
-    def __init__(self, span: AsyncSpan, a0: Any, a1: Any) -> None:
-        self._span = span
-        self._a0 = a0
-        self._a1 = a1
-
-    def __enter__(self) -> AsyncSpan:
-        _current.set((_current.get(), self._span, 0, None, 0, 0, 0, 0))
-        self._span._begin(self._a0, self._a1)
-        return self._span
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._span.__exit__(kind, error, trace)
-
-    async def __aenter__(self) -> AsyncSpan:
-        return self.__enter__()
-
-    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        self._span.__exit__(kind, error, trace)
+        return decorate(self, a0) if callable(a0) else self
 
 
 _new = Span.__new__
 
 
-def _argument(value: Any) -> tuple[int, bool]:
-    """A span argument as the i64 to store and whether that is a float's bits. What fits neither becomes 0."""
-    try:
-        if isinstance(value, float):
-            return int.from_bytes(_float.pack(value), "little", signed=True), True
-        return min(max(int(value.__index__()), -_TOP), _TOP - 1), False
-    except Exception:
-        return 0, False
-
-
-def _decorate(span: Span | AsyncSpan, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The decorator form. A coroutine function's span is asynchronous: it lasts from first step to last."""
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        name = _names[span._id]
-        whole = span if isinstance(span, AsyncSpan) else async_span(name[0], stage=span._stage)
-
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with whole:
-                return await function(*args, **kwargs)
-
-    else:
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            with span:
-                return function(*args, **kwargs)
-
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(wrapper, attribute, getattr(function, attribute, None))
-    wrapper.__dict__.update(getattr(function, "__dict__", {}))
-    wrapper.__dict__["__wrapped__"] = function
-    return wrapper
-
-
-def _claim() -> ringfile.Slot | None:
-    """This thread's slot, its first time; None where there is no ring."""
-    try:
-        with _lock:
-            file = _State.file or _open()
-            if file is None or getattr(_tls, "closing", False):
-                return None
-        slot = file.claim()
-        _tls.slot = slot
-        _tls.guard = _Guard(slot)
-        return slot
-    except Exception as error:
-        _fail(f"cannot trace: {error}")
-        return None
-
-
-def _slot() -> ringfile.Slot | None:
-    try:
-        slot: ringfile.Slot = _tls.slot
-        return slot
-    except AttributeError:
-        return _claim()
-
-
-def _open() -> ringfile.RingFile | None:
-    """Make the ring file. The caller holds the lock."""
-    if _State.failed or _State.level == layout.LEVEL_OFF:
-        return None
-    parent_pid, parent_uuid = _State.parent_pid, _State.parent_uuid
-    if not parent_pid:
-        parent_pid, parent_uuid = _inherited()
-    reasons = []
-    for folder in places.folders():
-        try:
-            file = ringfile.RingFile(folder, parent_pid, parent_uuid, _State.level)
-            break
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            reasons.append(f"{folder}: {why}")
-    else:
-        _fail("cannot write a trace ring in " + "; ".join(reasons))
-        return None
-    for name in _names:
-        file.name(*name)
-    file.meta("command", " ".join(_command_line()))
-    for key, value in _metas.items():
-        file.meta(key, value)
-    os.environ[places.PARENT_VARIABLE] = f"{file.uuid.hex()}:{file.pid}"
-    _State.file = file
-    return file
-
-
-def _inherited() -> tuple[int, bytes]:
-    """Pid and session of the tracing process that exec'ed this one; zeros where there is none."""
-    try:
-        uuid, _, pid = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
-        return int(pid), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
-    except ValueError:
-        return 0, bytes(16)
-
-
-def _command_line() -> list[str]:
-    try:
-        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123
-            return [part.decode("utf-8", "replace") for part in file.read(4096).split(b"\0") if part]
-    except OSError:
-        return []
-
-
-def _fail(reason: str) -> None:
-    """Stop tracing for good, and remember why."""
-    _State.problem = _State.problem or reason
-    _State.failed = True
-    _apply()
-
-
-def _apply() -> None:
-    """Give every span the class of the present level."""
-    for span in _spans.values():
-        wanted = layout.LEVEL_COARSE if span._stage else layout.LEVEL_ALL
-        span.__class__ = Span if _State.level >= wanted and not _State.failed else _OffSpan
-
-
-def _unwind(slot: ringfile.Slot, span: Span, end: int) -> None:
+def _unwind(slot: Slot, span: Span, end: int) -> None:
     """Close what was left open above `span`, each flagged. Raises IndexError when `span` is not open."""
     stack = slot.stack
     if all(entry[0] is not span for entry in stack):
         raise IndexError
     while stack[-1][0] is not span:
-        left, number, start, _, _ = stack.pop()
+        left, number, start = stack.pop()[:3]
         bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
         parent = stack[-1][1]
-        _emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
-
-
-def _emit(
-    slot: ringfile.Slot,
-    start: int,
-    end: int,
-    name: int,
-    number: int,
-    parent: int,
-    kind: int,
-    depth: int,
-    bits: int,
-    a0: int,
-    a1: int,
-) -> None:
-    """Write one record off the hot path."""
-    index = slot.head
-    at = (index & slot.mask) * 64
-    stamp = (index + 1) & 0xFFFFFFFF
-    depth = min(depth, 255)
-    _pack_record(slot.ring, at, start, end, name, number, parent, kind, depth, bits, a0, a1, 0, 0, 0, stamp)
-    slot.head_word[0] = slot.head = index + 1
-    if end >= slot.file.next_anchor_ns:
-        slot.file.anchor(end)
-
-
-def _define(text: str, a0: str, a1: str, flags: int) -> int:
-    """Register a name and return its id. The caller holds the lock."""
-    if len(_names) >= ringfile.NAMES:
-        _State.problem = _State.problem or f"more than {ringfile.NAMES} names: the rest appear as <overflow>"
-        return layout.NAME_OVERFLOW
-    _names.append((text, a0, a1, flags))
-    if _State.file is not None:
-        _State.file.name(text, a0, a1, flags)
-    return len(_names) - 1
+        emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
 
 
 def span(name: str, a0: str = "", a1: str = "", stage: bool = False, faults: bool = False) -> Span:
     """See `cuzk_tracer.span`."""
+    name, a0, a1, stage, faults = str(name), str(a0 or ""), str(a1 or ""), bool(stage), bool(faults)
     key = (name, a0, a1, stage, faults)
-    with _lock:
+    with process.lock:
         known = _spans.get(key)
         if known is None:
             flags = (layout.NAME_STAGE if stage else 0) | (layout.NAME_FAULTS if faults else 0)
-            known = _spans[key] = Span(str(name), _define(str(name), a0, a1, flags), stage, faults)
-            wanted = layout.LEVEL_COARSE if stage else layout.LEVEL_ALL
-            if _State.level < wanted or _State.failed:
-                known.__class__ = _OffSpan
+            known = _spans[key] = Span(name, process.define(name, a0, a1, flags), stage, faults)
+            _set_class(known)
         return known
 
 
-def async_span(name: str, a0: str = "", a1: str = "", stage: bool = False) -> AsyncSpan:
-    """See `cuzk_tracer.async_span`."""
-    key = (name, a0, a1, stage)
-    known = _asyncs.get(key)
-    if known is None:
-        with _lock:
-            flags = layout.NAME_STAGE if stage else 0
-            known = _asyncs[key] = AsyncSpan(str(name), _define(str(name), a0, a1, flags), stage)
-    return known
+def _apply() -> None:
+    """Bring every span to the present level."""
+    for span in _spans.values():
+        _set_class(span)
 
 
-def _plain_name(text: str, limit: int) -> int:
-    number = _plain.get(text)
-    if number is None:
-        with _lock:
-            full = len(_names) >= limit
-            number = _plain[text] = layout.NAME_OVERFLOW if full else _define(text, "", "", 0)
-    return number
-
-
-def counter(name: str, value: float) -> None:
-    """See `cuzk_tracer.counter`."""
-    if _State.level == layout.LEVEL_OFF:
-        return
-    slot = _slot()
-    if slot is None:
-        return
-    now = _now()
-    stored, is_float = _argument(value)
-    bits = layout.TRACK_F64 if is_float else 0
-    parent = slot.stack[-1][1] if slot.stack else 0
-    number = _plain_name(name, ringfile.NAMES)
-    _emit(slot, now, now, number, 0, parent, layout.KIND_COUNTER, len(slot.stack), bits, stored, 0)
-
-
-def mark(text: str, a0: float = 0, a1: float = 0) -> None:
-    """See `cuzk_tracer.mark`."""
-    if _State.level == layout.LEVEL_OFF:
-        return
-    slot = _slot()
-    if slot is None:
-        return
-    now = _now()
-    value0, float0 = _argument(a0)
-    value1, float1 = _argument(a1)
-    bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
-    parent = slot.stack[-1][1] if slot.stack else 0
-    # Marks may carry numbers in their text: half of the table stays for names that recur.
-    number = _plain_name(text, ringfile.NAMES // 2)
-    _emit(slot, now, now, number, 0, parent, layout.KIND_INSTANT, len(slot.stack), bits, value0, value1)
+def _set_class(span: Span) -> None:
+    wanted = layout.LEVEL_COARSE if span._stage else layout.LEVEL_ALL
+    if process.State.level < wanted or process.State.failed:
+        span.__class__ = _OffSpan
+    else:
+        span.__class__ = Span if span._faults else _BareSpan
 
 
 def add_faults(minor: int, major: int) -> None:
@@ -550,23 +255,14 @@ def add_faults(minor: int, major: int) -> None:
         slot.add_majflt += major
 
 
-def meta(**values: object) -> None:
-    """See `cuzk_tracer.meta`."""
-    with _lock:
-        for key, value in values.items():
-            text = _metas[key] = str(value)
-            if _State.file is not None:
-                _State.file.meta(key, text)
-
-
 def enable(level: str = "all") -> None:
     """See `cuzk_tracer.enable`."""
-    with _lock:
-        _State.level = _LEVELS.get(level, layout.LEVEL_ALL)
-        _State.failed = False
+    with process.lock:
+        process.State.level = process.LEVELS.get(level, layout.LEVEL_ALL)
+        process.State.failed = False
         _apply()
-        if _State.file is not None:
-            _State.file.store("enabled", _State.level)
+        if process.State.file is not None:
+            process.State.file.store("enabled", process.State.level)
 
 
 def disable() -> None:
@@ -574,39 +270,4 @@ def disable() -> None:
     enable("off")
 
 
-def open_ring() -> str | None:
-    """See `cuzk_tracer.open`."""
-    _slot()
-    return ring_path()
-
-
-def ring_path() -> str | None:
-    """See `cuzk_tracer.ring_path`."""
-    return _State.file.path if _State.file is not None else None
-
-
-def problem() -> str | None:
-    """See `cuzk_tracer.problem`."""
-    return _State.problem or (_State.file.problem if _State.file is not None else "") or None
-
-
-def _after_fork() -> None:
-    """In a forked child: leave the parent's ring alone and begin a session of its own when it traces."""
-    global _lock, _tls  # noqa: PLW0603 (both may be in any state: the fork came in the middle of the parent)
-    _lock = _thread.RLock()
-    parent = _State.file
-    _State.file = None
-    _tls = _thread._local()
-    if parent is not None:
-        _State.parent_pid = parent.pid
-        _State.parent_uuid = parent.uuid
-        os.close(parent.fd)
-
-
-def _at_exit() -> None:
-    if _State.file is not None:
-        _State.file.end()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+process.level_changed.append(_apply)

@@ -16,10 +16,8 @@ import sys
 import time
 
 from cuzk_tracer import layout, places
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cuzk_tracer.fallback import Span
+from cuzk_tracer.slots import Slot
+from cuzk_tracer.sweep import sweep
 
 MAIN_RECORDS = 65_536  # 4 MiB: lossless at 20 polls a second up to 1.3 M spans a second
 THREAD_RECORDS = 16_384  # 1 MiB
@@ -30,8 +28,6 @@ ANCHORS = 64
 STRING_BYTES = 256 * 1024
 LONGEST_STRING = 4096  # bytes of UTF-8; longer ones are cut
 REST_NS = 1_000_000_000  # a dead thread's slot is not reused before this: readers poll 20 times a second
-FINISHED_KEPT = 4
-FINISHED_NS = 60_000_000_000
 
 _ANCHORS_OFF = layout.HEADER_BYTES
 _METAS_OFF = _ANCHORS_OFF + ANCHORS * layout.ANCHOR_BYTES
@@ -60,7 +56,7 @@ class RingFile:
         self.uuid = os.urandom(16)
         self.problem = ""
         _private_folder(folder)
-        remove_finished(folder)
+        sweep(folder)
         self.fd = _new_file(self.path)
         try:
             os.ftruncate(self.fd, FILE_BYTES)
@@ -288,61 +284,6 @@ class RingFile:
         self.store("ended_ns", time.monotonic_ns())
 
 
-class Slot:
-    """One thread's place in the ring file, and the writer's private state for it.
-
-    `ring` and `control` are what records and open spans are packed into, `head_word` and `depth_word` the two
-    fields of the slot header that every span moves: each is stored whole, in one instruction.
-    """
-
-    __slots__ = (
-        "add_majflt",
-        "add_minflt",
-        "control",
-        "depth_word",
-        "entries",
-        "file",
-        "generation",
-        "head",
-        "head_word",
-        "header",
-        "last_id",
-        "mask",
-        "number",
-        "ring",
-        "stack",
-        "stack_off",
-    )
-
-    def __init__(
-        self,
-        file: RingFile,
-        number: int,
-        ring: mmap.mmap | bytearray,
-        mask: int,
-        header: int,
-        control: mmap.mmap | bytearray,
-        stack_off: int,
-        entries: int,
-    ) -> None:
-        self.file = file
-        self.number = number
-        self.ring = ring
-        self.mask = mask
-        self.header = header
-        self.control = control
-        self.stack_off = stack_off
-        self.entries = entries
-        self.head_word = memoryview(control)[header : header + 8].cast("Q")
-        self.depth_word = memoryview(control)[header + 24 : header + 28].cast("I")
-        self.head = 0
-        self.last_id = 0
-        self.generation = 0
-        self.add_minflt = 0
-        self.add_majflt = 0
-        self.stack: list[tuple[Span, int, int, int, int]] = []
-
-
 def _ring_off(number: int) -> int:
     if number == 0:
         return CONTROL_BYTES
@@ -371,37 +312,9 @@ def _private_folder(folder: str) -> None:
 
 def _new_file(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:  # noqa: SIM105 (contextlib takes 2 ms to import)
+    try:
         return os.open(path, flags, 0o600)
     except FileExistsError:
         # The same process before an exec: pid and start time stay. Its open readers keep what they have.
         os.unlink(path)  # noqa: PTH108
         return os.open(path, flags, 0o600)
-
-
-def remove_finished(folder: str) -> None:
-    """Remove rings whose process left in good order: all but the newest 4 that ended within the last minute.
-
-    So they do not pile up where nobody watches, and a viewer started together with a short proof still has
-    time to open its ring (an open ring stays readable after its removal). Rings of crashed processes are left
-    to the viewer. Never raises.
-    """
-    ended_at, form = _AT["ended_ns"]
-    finished = []
-    try:  # noqa: SIM105 (contextlib takes 2 ms to import)
-        for entry in os.scandir(folder):
-            if not entry.name.endswith(".ring") or not entry.is_file(follow_symlinks=False):
-                continue
-            with open(entry.path, "rb", buffering=0) as file:  # noqa: PTH123
-                head = file.read(layout.HEADER_BYTES)
-            if len(head) == layout.HEADER_BYTES and head[:8] == layout.MAGIC:
-                (ended,) = form.unpack_from(head, ended_at)
-                pid, started = entry.name.split(".")[:2]
-                if ended and not places.alive(int(pid), int(started)):
-                    finished.append((ended, entry.path))
-        now = time.monotonic_ns()
-        for place, (ended, path) in enumerate(sorted(finished, reverse=True)):
-            if place >= FINISHED_KEPT or ended + FINISHED_NS < now:
-                os.unlink(path)  # noqa: PTH108
-    except (OSError, ValueError):
-        pass  # somebody else's clean-up was faster, or a file is not ours: nothing depends on this

@@ -1,0 +1,208 @@
+"""What a traced process has one of: the ring file, the table of names, the level; and each thread's slot.
+
+Everything here is off the hot path. Nothing raises into the program: what goes wrong becomes `problem`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+
+from cuzk_tracer import layout, places, ringfile
+from cuzk_tracer.slots import Slot
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing typing takes
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LEVELS = {"off": layout.LEVEL_OFF, "coarse": layout.LEVEL_COARSE, "all": layout.LEVEL_ALL}
+
+
+class State:
+    """What the process has one of."""
+
+    level = LEVELS.get(os.environ.get("CUZK_TRACE", "all"), layout.LEVEL_ALL)
+    file: ringfile.RingFile | None = None
+    problem = ""
+    failed = False
+    parent_pid = 0
+    parent_uuid = bytes(16)
+
+
+lock = _thread.RLock()
+tls: Any = _thread._local()
+"""`tls.slot` is this thread's slot, once it has one."""
+names: list[tuple[str, str, str, int]] = [("", "", "", 0), ("<overflow>", "", "", 0)]
+level_changed: list[Callable[[], None]] = []
+"""Called when the level is another, or tracing has stopped for good."""
+_plain: dict[str, int] = {}  # counters and marks: name ids by text
+_metas: dict[str, str] = {}
+
+
+class _Guard:
+    """Lives in a thread's local storage: dies with the thread and releases its slot."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+
+    def __del__(self) -> None:
+        try:
+            if self.slot.file is State.file:
+                self.slot.file.release(self.slot)
+        except Exception:  # at interpreter exit anything may be gone already
+            pass
+
+
+def claim() -> Slot | None:
+    """This thread's slot, its first time; None where there is no ring."""
+    try:
+        with lock:
+            file = State.file or _open()
+            if file is None:
+                return None
+            slot = file.claim()
+        tls.slot = slot
+        tls.guard = _Guard(slot)
+        return slot
+    except Exception as error:
+        fail(f"cannot trace: {error}")
+        return None
+
+
+def slot() -> Slot | None:
+    """This thread's slot; None where there is no ring."""
+    try:
+        known: Slot = tls.slot
+        return known
+    except AttributeError:
+        return claim()
+
+
+def _open() -> ringfile.RingFile | None:
+    """Make the ring file. The caller holds the lock."""
+    if State.failed or State.level == layout.LEVEL_OFF:
+        return None
+    parent_pid, parent_uuid = State.parent_pid, State.parent_uuid
+    if not parent_pid:
+        parent_pid, parent_uuid = _inherited()
+    reasons = []
+    for folder in places.folders():
+        try:
+            file = ringfile.RingFile(folder, parent_pid, parent_uuid, State.level)
+            break
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            reasons.append(f"{folder}: {why}")
+    else:
+        fail("cannot write a trace ring in " + "; ".join(reasons))
+        return None
+    for name in names:
+        file.name(*name)
+    file.meta("command", " ".join(_command_line()))
+    for key, value in _metas.items():
+        file.meta(key, value)
+    os.environ[places.PARENT_VARIABLE] = f"{file.uuid.hex()}:{file.pid}"
+    State.file = file
+    return file
+
+
+def _inherited() -> tuple[int, bytes]:
+    """Pid and session of the tracing process that exec'ed this one; zeros where there is none."""
+    try:
+        uuid, _, pid = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
+        return int(pid), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
+    except ValueError:
+        return 0, bytes(16)
+
+
+def _command_line() -> list[str]:
+    try:
+        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123
+            return [part.decode("utf-8", "replace") for part in file.read(4096).split(b"\0") if part]
+    except OSError:
+        return []
+
+
+def fail(reason: str) -> None:
+    """Stop tracing for good, and remember why."""
+    State.problem = State.problem or reason
+    State.failed = True
+    for tell in level_changed:
+        tell()
+
+
+def define(text: str, a0: str, a1: str, flags: int) -> int:
+    """Register a name and return its id. The caller holds the lock."""
+    if len(names) >= ringfile.NAMES:
+        State.problem = State.problem or f"more than {ringfile.NAMES} names: the rest appear as <overflow>"
+        return layout.NAME_OVERFLOW
+    names.append((text, a0, a1, flags))
+    if State.file is not None:
+        State.file.name(text, a0, a1, flags)
+    return len(names) - 1
+
+
+def plain_name(text: str, limit: int) -> int:
+    """Id of a counter's or mark's name; NAME_OVERFLOW for a new one when the table already holds `limit`."""
+    text = str(text)
+    number = _plain.get(text)
+    if number is None:
+        with lock:
+            full = len(names) >= limit
+            number = _plain[text] = layout.NAME_OVERFLOW if full else define(text, "", "", 0)
+    return number
+
+
+def meta(**values: object) -> None:
+    """See `cuzk_tracer.meta`."""
+    with lock:
+        for key, value in values.items():
+            try:
+                text = _metas[key] = str(value)
+            except Exception:  # the program's own __str__
+                continue
+            if State.file is not None:
+                State.file.meta(key, text)
+
+
+def open_ring() -> str | None:
+    """See `cuzk_tracer.open`."""
+    slot()
+    return ring_path()
+
+
+def ring_path() -> str | None:
+    """See `cuzk_tracer.ring_path`."""
+    return State.file.path if State.file is not None else None
+
+
+def problem() -> str | None:
+    """See `cuzk_tracer.problem`."""
+    return State.problem or (State.file.problem if State.file is not None else "") or None
+
+
+def _after_fork() -> None:
+    """In a forked child: leave the parent's ring alone and begin a session of its own when it traces."""
+    global lock  # noqa: PLW0603 (it may be in any state: the fork came in the middle of the parent)
+    lock = _thread.RLock()
+    parent = State.file
+    State.file = None
+    if hasattr(tls, "slot"):
+        del tls.slot, tls.guard
+    if parent is not None:
+        State.parent_pid = parent.pid
+        State.parent_uuid = parent.uuid
+        os.close(parent.fd)
+
+
+def _at_exit() -> None:
+    if State.file is not None:
+        State.file.end()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
