@@ -14,12 +14,12 @@ _AT = {name: offset for name, offset, _ in layout.HEADER}
 
 
 def sweep(folder: str) -> None:
-    """Keep rings from piling up where nobody watches; called when a tracer makes a new one. Never raises.
+    """Keep rings from piling up where nobody watches; called whenever a tracer makes one. Never raises.
 
     Of the processes that left in good order, the newest 4 that ended within the last minute stay: a viewer
-    """Keep rings from piling up where nobody watches; a tracer that makes a new one calls it. Never raises.
-    those that crashed or left without saying so (forked workers do), the newest 16 stay; the viewer removes
-    them once recovered or a week old. Rings of running processes are never touched.
+    started together with a short proof still has time to open its ring (which stays readable when removed).
+    Of those that crashed or left without saying so (forked workers do), the newest 16 stay; the viewer
+    removes them once recovered or a week old. Rings of running processes are never touched.
     """
     finished: list[tuple[int, str]] = []
     crashed: list[tuple[int, str]] = []
