@@ -40,7 +40,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ntt": (None, (_int, _pointer, _int)),
     "reorder": (None, (_pointer, _int)),
     "montgomery": (None, (_int, _pointer, _pointer, _i64, _int)),
-    "msm_window_bits": (_int, (_int, _int, _i64)),
+    "msm_window_bits": (_int, (_int, _pointer, _i64)),
     "msm_begin": (_pointer, (_int, _int, _pointer, _pointer, _i64, _int)),
     "msm_digits": (None, (_pointer,)),
     "msm_accumulate": (None, (_pointer,)),
@@ -262,8 +262,20 @@ class NativeBackend:
         source = _Borrowed(data, count * SCALAR_BYTES)
         return NativeScalars(source.address, count, source)
 
-    def window_bits(self, curve: "Curve", group: int, count: int) -> int:
-        return int(self._library.msm_window_bits(CURVE_NUMBERS[curve.name], group, count))
+    def window_bits(
+        self,
+        curve: "Curve",
+        group: int,  # noqa: ARG002 (G2 costs more, but in proportion)
+        count: int,
+        scalars: NativeScalars | None = None,
+        offset: int = 0,
+    ) -> int:
+        """As the protocol says; with the scalars at hand the width fits how many of their digits are zero."""
+        first = None
+        if scalars is not None and scalars.address is not None:
+            _check_range(scalars, offset, count)
+            first = scalars.address + SCALAR_BYTES * offset
+        return int(self._library.msm_window_bits(CURVE_NUMBERS[curve.name], first, count))
 
     def msm(
         self,
@@ -275,14 +287,13 @@ class NativeBackend:
         count: int,
         steps: MsmSteps,
     ) -> "Point":
-        if offset < 0 or count < 0 or offset + count > scalars.count:
-            raise ValueError(f"scalars {offset} to {offset + count} of {scalars.count}")
+        _check_range(scalars, offset, count)
         if count == 0:
             return None
         source = _Borrowed(points, count * curve.point_bytes(group))
         assert scalars.address is not None
         number = CURVE_NUMBERS[curve.name]
-        bits = self.window_bits(curve, group, count)
+        bits = self.window_bits(curve, group, count, scalars, offset)
         first = scalars.address + SCALAR_BYTES * offset
         handle = self._library.msm_begin(number, group, source.address, first, count, bits)
         try:
@@ -302,8 +313,7 @@ class NativeBackend:
     def fixed_base(
         self, curve: "Curve", group: int, base: "Point", scalars: NativeScalars, count: int
     ) -> bytes:
-        if count > scalars.count:
-            raise ValueError(f"{count} of {scalars.count} scalars")
+        _check_range(scalars, 0, count)
         encoded = _Borrowed(curve.encode(group, base), curve.point_bytes(group))
         out = Memory(count * curve.point_bytes(group))
         number = CURVE_NUMBERS[curve.name]
@@ -338,6 +348,11 @@ def lock(memory: Memory, threads: int) -> None:
 
 def unlock(memory: Memory) -> None:
     library().lock(memory.address, memory.size, 1, 0)
+
+
+def _check_range(scalars: NativeScalars, offset: int, count: int) -> None:
+    if offset < 0 or count < 0 or offset + count > scalars.count:
+        raise ValueError(f"scalars {offset} to {offset + count} of {scalars.count}")
 
 
 def _check_alike(a: NativeVec, b: NativeVec) -> None:

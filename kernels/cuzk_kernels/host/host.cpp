@@ -104,22 +104,15 @@ CUZK_API int64_t cuzk_eval_ab(int curve, const unsigned char* coefs, int64_t n_c
 CUZK_API void cuzk_product(int curve, const void* a, const void* b, void* c, int64_t n) {
   with_curve(curve, [&](auto tag) {
     using Fr = typename decltype(tag)::type::Fr;
-    const Fr *x = static_cast<const Fr*>(a), *y = static_cast<const Fr*>(b);
-    Fr* out = static_cast<Fr*>(c);
-    Pool::get().ranges(size_t(n), 1024, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) out[i] = x[i] * y[i];
-    });
+    multiply_rows(static_cast<const Fr*>(a), static_cast<const Fr*>(b), static_cast<Fr*>(c), size_t(n));
   });
 }
 
 CUZK_API void cuzk_pointwise(int curve, const void* a, const void* b, const void* c, void* scalars, int64_t n) {
   with_curve(curve, [&](auto tag) {
     using Fr = typename decltype(tag)::type::Fr;
-    const Fr *x = static_cast<const Fr*>(a), *y = static_cast<const Fr*>(b), *z = static_cast<const Fr*>(c);
-    Fr* out = static_cast<Fr*>(scalars);
-    Pool::get().ranges(size_t(n), 1024, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) out[i] = (x[i] * y[i] - z[i]).from_montgomery();
-    });
+    combine_rows(static_cast<const Fr*>(a), static_cast<const Fr*>(b), static_cast<const Fr*>(c),
+                 static_cast<Fr*>(scalars), size_t(n));
   });
 }
 
@@ -200,9 +193,10 @@ CUZK_API void cuzk_field_operation(int field, int operation, const void* a, cons
   run(Tag<Bls381::Fr>{});
 }
 
-CUZK_API int cuzk_msm_window_bits(int curve, int group, int64_t n) {
-  return with_group(curve, group, [&](auto tag) {
-    return best_window_bits(decltype(tag)::type::Curve::scalar_bits, size_t(n));
+CUZK_API int cuzk_msm_window_bits(int curve, const unsigned char* scalars, int64_t n) {
+  return with_curve(curve, [&](auto tag) {
+    using C = typename decltype(tag)::type;
+    return best_window_bits<typename C::Fr::Params>(C::scalar_bits, size_t(n), scalars);
   });
 }
 
