@@ -57,6 +57,9 @@ class Recorder:
     def __init__(self, path: str | Path, facts: dict[str, str] | None = None) -> None:
         self.path = Path(path)
         self._facts = facts or {}
+        # A new file, not the old one emptied: a viewer may have that mapped.
+        if self.path.is_file():
+            self.path.unlink()
         self._sink = pa.OSFile(str(self.path), "wb")
         self.path.chmod(0o600)
         self._writer = pa.ipc.new_stream(self._sink, _SCHEMA.with_metadata({"cuzk.version": _version()}))
