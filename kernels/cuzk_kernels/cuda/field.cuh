@@ -58,30 +58,26 @@ struct Field {
   }
 
   CUZK_HD friend Field operator+(const Field& a, const Field& b) {
-#ifdef CUZK_X86
-    Field r = a;
-    x86::add<N>(r.v, b.v);
-#else
     Field r;
+#ifdef CUZK_X86
+    x86::add<N>(r.v, a.v, b.v, reducer());
+    return r;
+#else
     u64 carry = 0;
     for (int i = 0; i < N; ++i) {
       const u128 t = (u128)a.v[i] + b.v[i] + carry;
       r.v[i] = (u64)t;
       carry = (u64)(t >> 64);
     }
-#endif
     return r.subtract_p_once();
+#endif
   }
   CUZK_HD friend Field operator-(const Field& a, const Field& b) {
-    const Limbs<N> p = P::modulus();
-#ifdef CUZK_X86
-    Field r = a;
-    const u64 mask = x86::subtract<N>(r.v, b.v);
-    u64 back[N];
-    for (int i = 0; i < N; ++i) back[i] = p.v[i] & mask;
-    x86::add<N>(r.v, back);
-#else
     Field r;
+#ifdef CUZK_X86
+    x86::subtract<N>(r.v, a.v, b.v, reducer());
+#else
+    const Limbs<N> p = P::modulus();
     u64 borrow = 0;
     for (int i = 0; i < N; ++i) {
       const u128 t = (u128)a.v[i] - b.v[i] - borrow;
@@ -167,10 +163,6 @@ struct Field {
 
  private:
   CUZK_HD Field subtract_p_once() const {
-#ifdef CUZK_X86
-    Field r = *this;
-    const u64 keep = x86::subtract<N>(r.v, reducer().p);
-#else
     const Limbs<N> p = P::modulus();
     Field r;
     u64 borrow = 0;
@@ -180,8 +172,7 @@ struct Field {
       borrow = (u64)(t >> 64) & 1;
     }
     const u64 keep = 0 - borrow;
-#endif
-    for (int i = 0; i < N; ++i) r.v[i] = keep != 0 ? v[i] : r.v[i];
+    for (int i = 0; i < N; ++i) r.v[i] = (v[i] & keep) | (r.v[i] & ~keep);
     return r;
   }
 #ifdef CUZK_X86

@@ -13,7 +13,7 @@
 #else
 #define CUZK_HD
 #define CUZK_UNROLL _Pragma("GCC unroll 8")
-#define CUZK_CALL
+#define CUZK_CALL __attribute__((noinline))  // the common case is the call in x86.cuh
 #endif
 
 namespace cuzk {
