@@ -326,6 +326,19 @@ def test_a_live_program_is_followed_to_its_end(traced):
     assert row.columns.a0.tolist() == list(range(30_000)) and snapshot.lost == 0
 
 
+def test_a_crashed_programs_ring_is_removed_once_it_is_recorded(traced, tmp_path):
+    for recorder, stays in ((None, True), (Memory(), False)):
+        program = traced(PROOF)
+        program.hear()
+        collector = Collector(
+            RingSource(program.ring, time.monotonic_ns), [], Store(), recorder, time.monotonic_ns
+        )
+        collector.start()
+        program.kill()
+        assert collector.join(10)
+        assert Path(program.ring).exists() == stays
+
+
 @pytest.fixture
 def small(traced):
     program = traced(PROOF)
