@@ -20,7 +20,7 @@ from cuzk_top.widgets.header import Header, Title
 from cuzk_top.widgets.inspector_lines import inspector_lines
 from cuzk_top.widgets.keys_bar import KeysBar, Prompt
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.panel import Panel
+from cuzk_top.widgets.panel import Body, Panel
 from cuzk_top.widgets.stage_lines import stage_lines
 from cuzk_top.widgets.timeline import Numbers, Scene, Timeline
 
@@ -111,8 +111,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if due:
             self._said = words
             self._words(layout)
-            # Tables of a very large trace take their time: they may have a twentieth of it.
-            self._text_due_ns = now + max(TEXT_NS, 20 * (self._clock() - now))
+            # Tables of a very large trace take their time: they may have a fiftieth of it.
+            self._text_due_ns = now + max(TEXT_NS, 50 * (self._clock() - now))
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -138,7 +138,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         columns = layout.columns
         first = data.first_ns or data.now_ns
         if not self._placed:
-            self._placed = bool(data.first_ns)
+            self._placed = any(len(row.columns) or row.open is not None for row in data.rows)
             step = viewport.round_step(-(-viewport.DEFAULT_PAGE_NS // columns))
             view = view.looking_at(Window(first, first + step * columns))
         if view.paused:
@@ -148,7 +148,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             last = data.last_ns if self.controls.mode == "replay" else max(data.last_ns, data.now_ns)
             view = view.looking_at(viewport.fit(first, max(first, last), columns))
         elif view.mode == "page" and not (self.controls.mode == "live" and data.ended):
-            running = stats.proofs(data)[2] if view.auto_width else None
+            running = stats.running_proof(data) if view.auto_width else None
             view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, view.auto_width))
         elif view.mode == "follow":
             view = view.looking_at(viewport.follow(view.window, data.now_ns, columns))
@@ -159,19 +159,20 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         room = layout.panel_height
-        lines, fixed = self._tab_lines(width, room)
-        self.panel.draw(self.view.tab, self._status(layout), lines, (width, room + 1), fixed)
+        self.panel.draw(self.view.tab, self._status(layout), self._body(width, room), (width, room + 1))
         self.keys.draw(self.controls.mode, (), width)
 
-    def _tab_lines(self, width: int, room: int) -> tuple[list[Line], int]:
+    def _body(self, width: int, room: int) -> Body:
         if self.view.tab == "stages":
             letters = {row.lane.key: row.lane.letter for row in self.data.rows}
             table = stats.stage_table(self.data)
-            return stage_lines(table, letters, self.skin, width), 1
+            head, make = stage_lines(table, letters, self.skin, width)
+            return Body([head], len(table), make)
         if self.view.tab == "inspector":
-            return inspector_lines(self.data, self.view.selected, self.skin, width, room), 0
-        lines = [Line(self.skin, width).put("  ").put(text) for text in self.controls.lines()]
-        return lines or [Line(self.skin, width).put("  no lines yet", "dim")], 0
+            facts = inspector_lines(self.data, self.view.selected, self.skin, width, room)
+            return Body([], len(facts), facts.__getitem__)
+        lines = self.controls.lines() or ("no lines yet",)
+        return Body([], len(lines), lambda i: Line(self.skin, width).put("  ").put(lines[i]))
 
     def _status(self, layout: Layout) -> str:
         """Right end of the tab line: the selection, else what is hidden."""

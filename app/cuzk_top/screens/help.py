@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from cuzk_top import actions
@@ -41,7 +42,7 @@ def _entry(theme: Theme, width: int, keys: str, text: str) -> list[Line]:
 class HelpScreen(Screen[None], inherit_bindings=False):
     """Covers the session; the session goes on underneath."""
 
-    BINDINGS = [  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "leave", show=False),
         Binding("j,down", "scroll_lines(1)", show=False),
         Binding("k,up", "scroll_lines(-1)", show=False),

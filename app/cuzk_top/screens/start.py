@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from cuzk_top import figures
@@ -59,15 +59,17 @@ class Choice:
     path: str = ""
 
 
-Entry = tuple[Choice, tuple[str, str, str]]
-"""A choice and its columns: name, pid or size, age and rate."""
+Entry = tuple[Choice, tuple[str, str, str, str]]
+"""A choice and its columns: name, pid or size, age, rate."""
+COLUMN_ENDS = (34, 22, 12, 2)
+"""Right edges of the columns, counted from the right of the screen."""
 
 
 class StartScreen(Screen[Choice], inherit_bindings=False):
     """A list to pick from; dismissed with the `Choice`."""
 
     AUTO_FOCUS = ""
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", show=False),
         Binding("k,up", "move(-1)", show=False),
         Binding("enter", "pick", show=False),
@@ -106,14 +108,15 @@ class StartScreen(Screen[Choice], inherit_bindings=False):
         lines = [Line(theme, width, "bar").put("  ").put("cuzk-top", "ink", True)]
         lines[0].put("  live tracing of zero-knowledge proofs", "dim")
         lines += self._section(
-            width, f"Traced sessions: {len(running)}", ("name", "pid", "age"), 0, len(running)
+            width, f"Traced sessions: {len(running)}", ("name", "pid", "age", "spans/s"), 0, len(running)
         )
         lines += self._section(
-            width, f"Recent traces: {len(traces)}", ("file", "size", "age"), len(running), len(traces)
+            width, f"Recent traces: {len(traces)}", ("file", "size", "age", ""), len(running), len(traces)
         )
         lines += [Line(theme, width), Line(theme, width).put("  ").put("To trace a prover", "ink", True)]
         for command, does in HOW_TO:
-            lines.append(Line(theme, width).put("    ").put(command, "ink").put(f"   {does}", "dim"))
+            line = Line(theme, width).put("    ").put(command, "ink")
+            lines.append(line.put(f"   {does}", "dim") if len(does) + 3 <= line.room else line)
         del lines[height - 1 :]
         lines += [Line(theme, width) for _ in range(height - 1 - len(lines))]
         foot = Line(theme, width, "bar").put("  ")
@@ -122,20 +125,24 @@ class StartScreen(Screen[Choice], inherit_bindings=False):
         self._canvas.show([line.strip() for line in (*lines, foot)])
 
     def _section(
-        self, width: int, title: str, heads: tuple[str, str, str], first: int, count: int
+        self, width: int, title: str, heads: tuple[str, str, str, str], first: int, count: int
     ) -> list[Line]:
         theme = self._theme
-        name_end = max(24, width - 34)
+        ends = [width - end for end in COLUMN_ENDS]
         lines = [Line(theme, width), Line(theme, width).put("  ").put(title, "ink", True)]
         if count:
-            head = Line(theme, width).to(4).put(heads[0], "dim").right(heads[1], name_end + 10, "dim")
-            lines.append(head.right(heads[2], name_end + 30, "dim"))
+            line = Line(theme, width).to(4).put(heads[0], "dim")
+            for head, end in zip(heads[1:], ends[1:], strict=True):
+                line.right(head, end, "dim")
+            lines.append(line)
         for number in range(first, first + count):
             here = number == self._at
             line = Line(theme, width, "row selection" if here else "page")
-            name, middle, age = self._entries[number][1]
-            line.put(" > " if here else "   ", "ink", True).put(" ").put(name[: name_end - 5], "ink", here)
-            lines.append(line.right(middle, name_end + 10).right(age, name_end + 30))
+            name, *rest = self._entries[number][1]
+            line.put(" > " if here else "   ", "ink", True).put(" ").put(name[: ends[0] - 4], "ink", here)
+            for text, end in zip(rest, ends[1:], strict=True):
+                line.right(text, end)
+            lines.append(line)
         if not count:
             lines.append(Line(theme, width).put("    none", "dim"))
         return lines
@@ -159,13 +166,13 @@ class StartScreen(Screen[Choice], inherit_bindings=False):
 
 
 def _attach(session: Running) -> Entry:
-    rate = "" if session.spans_per_s is None else f"  {figures.si(session.spans_per_s)} spans/s"
-    return Choice("attach", pid=session.pid), (session.name, str(session.pid), age(session.age_ns) + rate)
+    rate = "?" if session.spans_per_s is None else figures.si(session.spans_per_s)
+    return Choice("attach", pid=session.pid), (session.name, str(session.pid), age(session.age_ns), rate)
 
 
 def _replay(trace: Trace) -> Entry:
     size = f"{figures.si(trace.size_bytes)}B"
-    return Choice("replay", path=trace.path), (trace.path, size, age(trace.age_ns))
+    return Choice("replay", path=trace.path), (trace.path, size, age(trace.age_ns), "")
 
 
 def age(ns: int) -> str:

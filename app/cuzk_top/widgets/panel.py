@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from textual.strip import Strip
 
@@ -12,6 +13,14 @@ from cuzk_top.widgets.paint import Line
 
 TABS: tuple[tuple[str, str], ...] = (("stages", "Stages"), ("inspector", "Inspector"), ("log", "Log"))
 """Key and title, in the order of the number keys."""
+
+
+class Body(NamedTuple):
+    """Lines of a tab: some that stay, and `lines` that scroll and are made only when they are seen."""
+
+    fixed: Sequence[Line]
+    lines: int
+    make: Callable[[int], Line]
 
 
 class Panel(Canvas):
@@ -28,20 +37,19 @@ class Panel(Canvas):
         """Move the open tab's lines; the next `draw` shows it."""
         self.top = max(0, min(self.top + lines, self._beyond))
 
-    def draw(
-        self, tab: str, status: str, lines: Sequence[Line], size: tuple[int, int], fixed: int = 0
-    ) -> None:
-        """Show the tab line and `lines` in (width, height); the first `fixed` of them do not scroll."""
+    def draw(self, tab: str, status: str, body: Body, size: tuple[int, int]) -> None:
+        """Show the tab line and as much of `body` as fits in (width, height)."""
         width, height = size
-        room = max(0, height - 1 - fixed)
-        rest = lines[fixed:]
-        self._beyond = max(0, len(rest) - room)
+        fixed, count = body.fixed, body.lines
+        room = max(0, height - 1 - len(fixed))
+        self._beyond = max(0, count - room)
         self.top = min(self.top, self._beyond)
         scroll = ""
         if self._beyond and room:
-            last = min(len(rest), self.top + room)
-            scroll = f"{self.top + 1}-{last} of {len(rest)}: J/K"
-        shown = [self._tabs(tab, (status, scroll), width), *lines[:fixed], *rest[self.top : self.top + room]]
+            last = min(count, self.top + room)
+            scroll = f"{self.top + 1}-{last} of {count}: J/K"
+        shown = [self._tabs(tab, (status, scroll), width), *fixed]
+        shown += [body.make(i) for i in range(self.top, min(count, self.top + room))]
         shown += [Line(self._theme, width) for _ in range(height - len(shown))]
         made: list[tuple[object, Strip]] = []
         for number, line in enumerate(shown[:height]):
