@@ -136,7 +136,11 @@ def decorate(span: Span | AsyncSpan, function: Callable[..., Any]) -> Callable[.
 
 
 def async_span(name: str, a0: str = "", a1: str = "", stage: bool = False) -> AsyncSpan:
-    """See `cuzk_tracer.async_span`."""
+    """A span for code that is suspended in between: `async with SPAN:`, `with SPAN(a0):` or `@SPAN`.
+
+    Its parent is the asynchronous span of the same task around it, else the thread's open span. One object
+    may be entered by any number of tasks at once.
+    """
     name, a0, a1, stage = str(name), str(a0 or ""), str(a1 or ""), bool(stage)
     key = (name, a0, a1, stage)
     known = _asyncs.get(key)

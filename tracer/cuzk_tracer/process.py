@@ -158,7 +158,7 @@ def plain_name(text: str, limit: int) -> int:
 
 
 def meta(**values: object) -> None:
-    """See `cuzk_tracer.meta`."""
+    """Say something about this session: `meta(job="porep-7")`. A key's later value replaces the earlier."""
     with lock:
         for key, value in values.items():
             try:
@@ -170,18 +170,18 @@ def meta(**values: object) -> None:
 
 
 def open_ring() -> str | None:
-    """See `cuzk_tracer.open`."""
+    """Make the ring now instead of at the first span, and return its path (see `ring_path`)."""
     slot()
     return ring_path()
 
 
 def ring_path() -> str | None:
-    """See `cuzk_tracer.ring_path`."""
+    """Path of this process's ring; None before the first span, when off, or when it could not be written."""
     return State.file.path if State.file is not None else None
 
 
 def problem() -> str | None:
-    """See `cuzk_tracer.problem`."""
+    """Why there is no ring, or what in it is incomplete; None when all is well."""
     return State.problem or (State.file.problem if State.file is not None else "") or None
 
 

@@ -59,7 +59,7 @@ def emit(
 
 
 def counter(name: str, value: float) -> None:
-    """See `cuzk_tracer.counter`."""
+    """Record a value, integer or float, of a counter that goes by this name."""
     if process.State.level == layout.LEVEL_OFF:
         return
     slot = process.slot()
@@ -74,7 +74,7 @@ def counter(name: str, value: float) -> None:
 
 
 def mark(text: str, a0: float = 0, a1: float = 0) -> None:
-    """See `cuzk_tracer.mark`."""
+    """Record an instant with a text. Texts that never recur fill the name table: put numbers in a0 and a1."""
     if process.State.level == layout.LEVEL_OFF:
         return
     slot = process.slot()
