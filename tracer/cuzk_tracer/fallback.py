@@ -85,9 +85,10 @@ class Span:
         try:
             slot = _tls.slot
             stack = slot.stack
-            if stack[-1][0] is not self:
-                _unwind(slot, self, end)
             entry = stack.pop()
+            if entry[0] is not self:
+                stack.append(entry)
+                entry = _unwind(slot, self, end)
         except (AttributeError, IndexError):
             return  # entered before a fork, or in another thread: there is nothing to close here
         minor = major = 0
@@ -118,7 +119,7 @@ class Span:
         )
         slot.head_word[0] = slot.head = after
         slot.depth_word[0] = depth
-        if end >= slot.file.next_anchor_ns:
+        if end >= slot.next_anchor_ns:
             slot.file.anchor(end)
 
     def __call__(self, a0: Any = 0, a1: Any = 0) -> Any:
@@ -168,9 +169,10 @@ class _BareSpan(Span):
         try:
             slot = _tls.slot
             stack = slot.stack
-            if stack[-1][0] is not self:
-                _unwind(slot, self, end)
             entry = stack.pop()
+            if entry[0] is not self:
+                stack.append(entry)
+                entry = _unwind(slot, self, end)
         except (AttributeError, IndexError):
             return
         depth = len(stack)
@@ -190,7 +192,7 @@ class _BareSpan(Span):
         )
         slot.head_word[0] = slot.head = after
         slot.depth_word[0] = depth
-        if end >= slot.file.next_anchor_ns:
+        if end >= slot.next_anchor_ns:
             slot.file.anchor(end)
 
 
@@ -208,8 +210,11 @@ class _OffSpan(Span):
 _new = Span.__new__
 
 
-def _unwind(slot: Slot, span: Span, end: int) -> None:
-    """Close what was left open above `span`, each flagged. Raises IndexError when `span` is not open."""
+def _unwind(slot: Slot, span: Span, end: int) -> tuple[Any, ...]:
+    """Close what was left open above `span`, each flagged, and take `span` off the stack.
+
+    Raises IndexError when `span` is not open.
+    """
     stack = slot.stack
     if all(entry[0] is not span for entry in stack):
         raise IndexError
@@ -218,6 +223,7 @@ def _unwind(slot: Slot, span: Span, end: int) -> None:
         bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
         parent = stack[-1][1]
         emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
+    return stack.pop()
 
 
 def span(name: str, a0: str = "", a1: str = "", stage: bool = False, faults: bool = False) -> Span:

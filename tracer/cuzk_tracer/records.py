@@ -54,7 +54,7 @@ def emit(
     depth = min(depth, 255)
     pack_record(slot.ring, at, start, end, name, number, parent, kind, depth, bits, a0, a1, 0, 0, 0, stamp)
     slot.head_word[0] = slot.head = index + 1
-    if end >= slot.file.next_anchor_ns:
+    if end >= slot.next_anchor_ns:
         slot.file.anchor(end)
 
 

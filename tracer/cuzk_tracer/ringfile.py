@@ -272,6 +272,7 @@ class RingFile:
             self.store("heartbeat_ns", monotonic)
             self.store("dropped", self._dropped + sum(slot.head for slot in self._live if slot.number < 0))
             for slot in self._live:
+                slot.next_anchor_ns = self.next_anchor_ns
                 if slot.last_id > 0xF000_0000:  # an id has 32 bits; the rest lasts for more than a second
                     slot.last_id = 0
         finally:

@@ -30,6 +30,7 @@ class Slot:
         "header",
         "last_id",
         "mask",
+        "next_anchor_ns",
         "number",
         "ring",
         "stack",
@@ -60,6 +61,7 @@ class Slot:
         self.head = 0
         self.last_id = 0
         self.generation = 0
+        self.next_anchor_ns = file.next_anchor_ns
         self.add_minflt = 0
         self.add_majflt = 0
         self.stack: list[tuple[Any, ...]] = []
