@@ -9,6 +9,10 @@
 
 #include "params.cuh"
 
+#if defined(__GNUC__) && !defined(__clang__)  // host/ifma*.hpp choose their instructions as only GCC can be told
+#define CUZK_IFMA 1
+#endif
+
 namespace cuzk::x86 {
 
 enum Level : int { portable = 0, adx = 1, ifma = 2 };  // the numbers are part of the C interface
@@ -16,6 +20,9 @@ enum Level : int { portable = 0, adx = 1, ifma = 2 };  // the numbers are part o
 inline int detect() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("adx")) return portable;
+#ifndef CUZK_IFMA
+  return adx;
+#endif
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
   return wide ? ifma : adx;

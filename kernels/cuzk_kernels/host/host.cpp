@@ -42,7 +42,7 @@ template <class C, class Call>
 void with_transform(int log, Call&& call) {
   using Scalar = Transform<C, ScalarLanes<typename C::Fr>>;
   if (log < Scalar::least_log) return call(SmallTransform<C>(log));
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
   if (x86::level >= x86::ifma) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
 #endif
   call(Scalar(log));
@@ -57,7 +57,7 @@ CUZK_API int cuzk_threads() { return Pool::get().threads(); }
 
 // Uses no more than `limit` of x86::Level from now on; returns the level in use. For tests and benchmarks.
 CUZK_API int cuzk_cpu_level(int limit) {
-#if defined(__x86_64__)
+#ifdef CUZK_X86
   return x86::level = std::min(x86::detect(), limit);
 #else
   return 0 * limit;
@@ -171,7 +171,7 @@ CUZK_API void cuzk_field_operation(int field, int operation, const void* a, cons
     using F = typename decltype(tag)::type;
     const F *x = static_cast<const F*>(a), *y = static_cast<const F*>(b);
     F* z = static_cast<F*>(out);
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
     if (operation == 4) {
       using Lanes = ifma::Lanes<F>;
       typename Lanes::Value u, v;
@@ -205,7 +205,7 @@ CUZK_API void* cuzk_msm_begin(int curve, int group, const unsigned char* points,
                               int64_t n, int window_bits) {
   return with_group(curve, group, [&](auto tag) -> MsmBase* {
     using G = typename decltype(tag)::type;
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
     if (x86::level >= x86::ifma) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
 #endif
     return new Msm<G, ScalarEngine<G>>(points, scalars, size_t(n), window_bits);

@@ -11,7 +11,7 @@
 
 #include "field.cuh"
 
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
 #include <immintrin.h>
 
 #define CUZK_INLINE inline __attribute__((always_inline))
@@ -139,6 +139,13 @@ struct F8 {
       twice &= _mm512_cmpeq_epi64_mask(v[j], broadcast(pp.v[j]));
     }
     return zero | once | twice;
+  }
+  CUZK_INLINE __mmask8 below_p_lanes() const {
+    constexpr Limbs<N> p = M::multiple(1);
+    F8 less;
+    for (int j = 0; j < N; ++j) less.v[j] = _mm512_sub_epi64(v[j], broadcast(p.v[j]));
+    less.carry();
+    return _mm512_movepi64_mask(less.v[N - 1]);
   }
   CUZK_INLINE __mmask8 all_zero_lanes() const {
     Word8 bits = v[0];
