@@ -12,7 +12,7 @@ from cuzk_top import figures, stats, viewport
 from cuzk_top.model import Snapshot
 from cuzk_top.screens import navigation
 from cuzk_top.screens.controls import SessionControls
-from cuzk_top.screens.figures_column import all_numbers, outermost
+from cuzk_top.screens.figures_column import all_numbers
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
@@ -181,8 +181,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             row = navigation.row_under_cursor(self.view, layout.rows)
             if row is not None:
                 now = self.data.now_ns
-                outer = outermost(row)
-                busy = sum(stats.busy_ns(source, begin, end, now) for source in outer)
+                busy = stats.busy_ns(row.sources, begin, end, now)
                 count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
                 share = figures.percent(busy, max(1, end - begin))
                 spans = f"{figures.count(count)} span{'s' if count != 1 else ''}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cuzk_top import figures, stats
-from cuzk_top.model import CounterData, RowData, Snapshot
+from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.timeline import Numbers, highest
@@ -24,23 +24,11 @@ def _lane(snapshot: Snapshot, view: ViewState, row: DisplayRow, compact: bool) -
     if row.empty:
         return Numbers("" if row.missing else "0")
     begin, end, now = view.t0_ns, view.t1_ns, snapshot.now_ns
-    busy = sum(stats.busy_ns(source, begin, end, now) for source in outermost(row))
+    busy = stats.busy_ns(row.sources, begin, end, now)
     seen = max(1, min(end, now, max(snapshot.last_ns, begin)) - max(begin, snapshot.first_ns))
-    last = stats.last_duration(outermost(row), now)
+    last = stats.last_duration(row.sources, now)
     share = figures.percent(busy, seen) if busy else "0%"
     return Numbers(figures.lane_time(busy), share, "" if compact or last is None else figures.spaced(last))
-
-
-def outermost(row: DisplayRow) -> list[RowData]:
-    """The sources of a display row that nothing of the same track and lane encloses."""
-    shallow: dict[tuple[str, int], RowData] = {}
-    for source in row.sources:
-        if not len(source.columns) and source.open is None:
-            continue
-        key = (source.lane.key, source.track)
-        if key not in shallow or source.depth < shallow[key].depth:
-            shallow[key] = source
-    return list(shallow.values())
 
 
 def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
