@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 
 from cuzk_top import actions
 from cuzk_top.app import CuzkTop
+from cuzk_top.screens import drawn
 from cuzk_top.screens.help import HelpScreen
 from cuzk_top.screens.session import SessionScreen
 from cuzk_top.store import Store
@@ -435,3 +436,15 @@ async def test_names_of_a_traced_process_cannot_steer_the_terminal() -> None:
         assert len(shown.splitlines()) == SIZE[1]
 
     await drive(FakeControls(sessions.snapshot_of(spans, 1_000)), step)
+
+
+async def test_figures_of_large_traces_come_from_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn, "INLINE_SPANS", 10)
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
+        await screen.workers.wait_for_complete()
+        await pilot.pause()
+        screen.tick(True)
+        assert "S synthesis" in text_of(screen) and "1-9 of 38" in text_of(screen)
+
+    await drive(sessions.live_controls(), step)

@@ -1,14 +1,35 @@
-"""The right-hand numbers of lanes and counters."""
+"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cuzk_top import figures, stats
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
+from cuzk_top.stats import Stage
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.timeline import Numbers, highest
+
+
+class Figures(NamedTuple):
+    """What is computed at most twice a second, and in the background for large traces."""
+
+    numbers: dict[str, Numbers]
+    table: Sequence[Stage]
+
+
+NO_FIGURES = Figures({}, ())
+
+
+def compute(snapshot: Snapshot, view: ViewState, layout: Layout, table: Sequence[Stage] | None) -> Figures:
+    """All figures of a moment; a stage table that still holds is passed in."""
+    return Figures(
+        all_numbers(snapshot, view, layout), stats.stage_table(snapshot) if table is None else table
+    )
 
 
 def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout) -> dict[str, Numbers]:
