@@ -55,6 +55,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._said: object = None
         self._sized: Layout | None = None
         self._text_due_ns = 0
+        self._facts = controls.facts()
         self._figures = NO_FIGURES
         self._figured: tuple[object, ...] | None = None
         self._figures_due_ns = 0
@@ -114,9 +115,10 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._resize(layout)
         if due:
             self._text_due_ns = now + TEXT_NS
+            self._facts = self.controls.facts()
             self._compute_figures(layout, now)
-        numbers = self._figures.numbers
-        self.timeline.draw(Scene(self.data, self.view, layout, numbers, self.controls.facts().measured))
+        numbers, measured = self._figures.numbers, self._facts.measured
+        self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured))
         if due:
             self._said = words
             self._words(layout)
@@ -225,7 +227,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         return "all lanes shown: z folds" if self.view.show_all else ""
 
     def _title(self) -> Title:
-        facts = self.controls.facts()
+        facts = self._facts
         badge, strong = self._badge()
         text = self._notice[0]
         if self.view.paused and not text:

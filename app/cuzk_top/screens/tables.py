@@ -12,7 +12,8 @@ from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
 from cuzk_top.stats import Stage
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets.timeline import Numbers, highest
+from cuzk_top.widgets.areas import highest
+from cuzk_top.widgets.timeline import Numbers
 
 
 class Figures(NamedTuple):
@@ -62,7 +63,7 @@ def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
     return Numbers(
         _value(counter, float(counter.value[count - 1])),
         note,
-        _value(counter, highest(counter, snapshot.now_ns)),
+        _value(counter, highest(counter, count)),
     )
 
 
