@@ -5,6 +5,9 @@ one for the record; and, where tracing is off, a class whose enter and exit are 
 Python frame is made. `with` looks both up when it enters, so a level that changes in between never separates
 an exit from its enter.
 
+What a thread has open and how many records it wrote stands in its slot and is read from there at each span:
+native libraries may write between two spans of this module (see `layout`).
+
 A signal handler or finaliser that traces in the very middle of a record of its own thread loses one of the
 two records; neither is ever torn.
 """
@@ -41,6 +44,12 @@ _THREAD = resource.RUSAGE_THREAD
 _SPAN = layout.KIND_SPAN
 _SPAN_ERR = layout.KIND_SPAN | layout.KIND_ERR
 _float = struct.Struct("<d")
+_open_entry = struct.Struct("<QIIqq")
+_LOW = 0xFFFF_FFFF
+_ALL = 0xFFFF_FFFF_FFFF_FFFF
+_PROVISIONAL = 1 << 28
+"""An id from here on is a place in `_names`: given before there was a file, replaced when there is one."""
+_MOST_PLAIN = 4096
 
 
 class _State:
@@ -52,15 +61,16 @@ class _State:
     failed = False
     parent_pid = 0
     parent_uuid = bytes(16)
-    finished = False
+    ticks_per_ns = 1.0
 
 
 _lock = _thread.RLock()
 _tls: Any = _thread._local()
-_names: list[tuple[str, str, str, int]] = [("", "", "", 0), ("<overflow>", "", "", 0)]
+_names: list[tuple[str, str, str, int, float]] = []  # all names: arguments of RingFile.name
+_numbers: list[int] = []  # their ids in the present file
 _spans: dict[tuple[str, str, str, bool, bool], Span] = {}
 _asyncs: dict[tuple[str, str, str, bool], AsyncSpan] = {}
-_plain: dict[str, int] = {}  # counters and marks: name ids by text
+_plain: dict[str, int] = {}  # counters, marks and flows: places in _names by text
 _metas: dict[str, str] = {}
 _current: ContextVar[Any] = ContextVar("cuzk_tracer", default=None)
 
@@ -84,12 +94,12 @@ class _Guard:
 class Span:
     """A named stretch of time; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_open_id", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_bare", "_bits", "_faults", "_id", "_open_id", "_place", "_stage", "name")
 
-    def __init__(self, name: str, number: int, stage: bool, faults: bool) -> None:
+    def __init__(self, name: str, place: int, stage: bool, faults: bool) -> None:
         self.name = name
-        self._id = number
-        self._open_id = number
+        self._place = place
+        self._id = self._open_id = _number(place)
         self._stage = stage
         self._faults = faults
         self._bare = not faults
@@ -104,25 +114,31 @@ class Span:
             slot = _claim()
             if slot is None:
                 return self
-        stack = slot.stack
-        depth = len(stack)
-        slot.last_id = number = slot.last_id + 1
+            if self._id >= _PROVISIONAL:  # a copy with arguments that was made before the file
+                self._open_id ^= self._id ^ _numbers[self._id - _PROVISIONAL]
+                self._id = _numbers[self._id - _PROVISIONAL]
+        words = slot.words
+        state = words[3]
+        number = ((state >> 32) + 1) & _LOW or 1
+        depth = state & _LOW
         if self._faults:
             usage = _getrusage(_THREAD)
-            minor = usage.ru_minflt + slot.add_minflt
-            major = usage.ru_majflt + slot.add_majflt
+            minor = usage.ru_minflt + slot.line[2]
+            major = usage.ru_majflt + slot.line[3]
             start = _now()
-            stack.append((self, number, start, minor, major))
+            slot.stack.append((self, number, depth, start, minor, major))
         else:
             start = _now()
-            stack.append((self, number, start, 0, 0))
+            slot.stack.append((self, number, depth, start, 0, 0))
         if depth < slot.entries:
             at = slot.stack_off + 32 * depth
             if self._bare:
                 _pack_open_bare(slot.control, at, start, self._id, number)
             else:
                 _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
-        slot.depth_word[0] = depth + 1
+        elif slot.entries:
+            slot.line[0] = slot.line[0] & _LOW | number << 32
+        words[3] = number << 32 | depth + 1
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -132,11 +148,15 @@ class Span:
             stack = slot.stack
             if stack[-1][0] is not self:
                 _unwind(slot, self, end)
-            _, number, start, minor, major = stack.pop()
+            _, number, depth, start, minor, major = stack.pop()
         except (AttributeError, IndexError):
             return  # entered before a fork, or in another thread: there is nothing to close here
-        depth = len(stack)
-        index = slot.head
+        words = slot.words
+        state = words[3]
+        if state & _LOW != depth + 1 and not _settle(slot, number, depth, end):
+            return
+        parent = _parent(slot, depth) if depth != len(stack) else stack[-1][1] if depth else 0
+        index = words[0]
         if self._bare:
             _pack_record_bare(
                 slot.ring,
@@ -145,42 +165,40 @@ class Span:
                 end,
                 self._id,
                 number,
-                stack[-1][1] if depth else 0,
+                parent,
                 _SPAN if kind is None else _SPAN_ERR,
                 depth if depth < 255 else 255,
-                (index + 1) & 0xFFFFFFFF,
+                (index + 1) & _LOW,
             )
-            slot.head_word[0] = slot.head = index + 1
-            slot.depth_word[0] = depth
-            if end >= slot.file.next_anchor_ns:
-                slot.file.anchor(end)
-            return
-        if self._faults:
-            usage = _getrusage(_THREAD)
-            minor = max(0, usage.ru_minflt + slot.add_minflt - minor)
-            major = max(0, usage.ru_majflt + slot.add_majflt - major)
-        _pack_record(
-            slot.ring,
-            (index & slot.mask) * 64,
-            start,
-            end,
-            self._id,
-            number,
-            stack[-1][1] if depth else 0,
-            _SPAN if kind is None else _SPAN_ERR,
-            depth if depth < 255 else 255,
-            self._bits,
-            self._a0,
-            self._a1,
-            minor,
-            major,
-            0,
-            (index + 1) & 0xFFFFFFFF,
-        )
-        slot.head_word[0] = slot.head = index + 1
-        slot.depth_word[0] = depth
-        if end >= slot.file.next_anchor_ns:
-            slot.file.anchor(end)
+        else:
+            if self._faults:
+                usage = _getrusage(_THREAD)
+                minor = _risen(minor, usage.ru_minflt + slot.line[2])
+                major = _risen(major, usage.ru_majflt + slot.line[3])
+            _pack_record(
+                slot.ring,
+                (index & slot.mask) * 64,
+                start,
+                end,
+                self._id,
+                number,
+                parent,
+                _SPAN if kind is None else _SPAN_ERR,
+                depth if depth < 255 else 255,
+                self._bits,
+                self._a0,
+                self._a1,
+                minor,
+                major,
+                0,
+                (index + 1) & _LOW,
+            )
+        words[0] = index + 1
+        words[3] = state & ~_LOW | depth
+        if depth >= slot.entries and slot.entries:
+            slot.line[0] = slot.line[0] & _LOW | parent << 32
+        if end >= slot.file.next_anchor:
+            _anchor(slot.file, end)
 
     def __call__(self, a0: Any = 0, a1: Any = 0) -> Any:
         if callable(a0):
@@ -221,14 +239,28 @@ class _OffSpan(Span):
         return _decorate(self, a0) if callable(a0) else self
 
 
+class _OffStage(_OffSpan):
+    """A stage while tracing is off in a file that a viewer may switch on: stages are rare enough to look."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        file = _State.file
+        if file is not None and file.level[0] != layout.LEVEL_OFF:
+            _State.level = file.level[0]
+            _apply()  # from the next span on: `with` has this one's exit already
+        return self
+
+
 class AsyncSpan:
     """A span that may be suspended and overlap others of its thread; see `cuzk_tracer.async_span`."""
 
-    __slots__ = ("_id", "_stage", "name")
+    __slots__ = ("_id", "_place", "_stage", "name")
 
-    def __init__(self, name: str, number: int, stage: bool) -> None:
+    def __init__(self, name: str, place: int, stage: bool) -> None:
         self.name = name
-        self._id = number
+        self._place = place
+        self._id = _number(place)
         self._stage = stage
 
     def __enter__(self) -> Self:
@@ -247,11 +279,11 @@ class AsyncSpan:
         if before is not None and before[3] is slot:
             parent, depth = before[4], before[7] + 1
         else:
-            parent, depth = (slot.stack[-1][1] if slot.stack else 0), 0
+            parent, depth = _parent(slot, slot.words[3] & _LOW), 0
         value0, float0 = _argument(a0)
         value1, float1 = _argument(a1)
         bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
-        number = slot.last_id = slot.last_id + 1
+        number = _next_id(slot)
         _current.set((before, self, _now(), slot, number, parent, (value0, value1, bits), depth))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -269,7 +301,7 @@ class AsyncSpan:
         if mine is None:
             return
         if mine is not slot:  # another thread: ids count a slot, so this one gives a new one
-            number = mine.last_id = mine.last_id + 1
+            number = _next_id(mine)
             parent = 0
         code = layout.KIND_ASYNC if kind is None else layout.KIND_ASYNC | layout.KIND_ERR
         _emit(mine, start, end, self._id, number, parent, code, depth, values[2], values[0], values[1])
@@ -326,8 +358,7 @@ def _decorate(span: Span | AsyncSpan, function: Callable[..., Any]) -> Callable[
     """The decorator form. A coroutine function's span is asynchronous: it lasts from first step to last."""
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        name = _names[span._id]
-        whole = span if isinstance(span, AsyncSpan) else async_span(name[0], stage=span._stage)
+        whole = span if isinstance(span, AsyncSpan) else async_span(span.name, stage=span._stage)
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
             with whole:
@@ -351,7 +382,7 @@ def _claim() -> ringfile.Slot | None:
     try:
         with _lock:
             file = _State.file or _open()
-            if file is None or getattr(_tls, "closing", False):
+            if file is None:
                 return None
         slot = file.claim()
         _tls.slot = slot
@@ -371,7 +402,7 @@ def _slot() -> ringfile.Slot | None:
 
 
 def _open() -> ringfile.RingFile | None:
-    """Make the ring file. The caller holds the lock."""
+    """Make the ring file, or join that of a native library. The caller holds the lock."""
     if _State.failed or _State.level == layout.LEVEL_OFF:
         return None
     parent_pid, parent_uuid = _State.parent_pid, _State.parent_uuid
@@ -388,14 +419,43 @@ def _open() -> ringfile.RingFile | None:
     else:
         _fail("cannot write a trace ring in " + "; ".join(reasons))
         return None
-    for name in _names:
-        file.name(*name)
-    file.meta("command", " ".join(_command_line()))
-    for key, value in _metas.items():
-        file.meta(key, value)
+    with file:
+        _numbers[:] = [file.name(*name) for name in _names]
+        for span, place in ((span, span._place) for span in (*_spans.values(), *_asyncs.values())):
+            span._id = _numbers[place]
+        for whole in _spans.values():
+            whole._open_id = whole._id
+        if file.new:
+            file.meta("command", " ".join(_command_line()))
+        for key, value in _metas.items():
+            file.meta(key, value)
     os.environ[places.PARENT_VARIABLE] = f"{file.uuid.hex()}:{file.pid}"
     _State.file = file
+    if file.tsc:
+        _follow(file)
+    if not file.new:
+        _State.level = file.load("enabled")
+    _apply()
     return file
+
+
+def _follow(file: ringfile.RingFile) -> None:
+    """Write a native library's ticks, which Python cannot read, by what the clock anchors say of them."""
+    global _now  # noqa: PLW0603 (called at every span: an attribute would cost more)
+    (ticks0, ns0, _, _), (ticks1, ns1, _, _) = file.anchors()
+    rate = _State.ticks_per_ns = (ticks1 - ticks0) / (ns1 - ns0) if ns1 > ns0 else 1.0
+    monotonic = time.monotonic_ns
+    _now = lambda: ticks1 + int((monotonic() - ns1) * rate)  # noqa: E731
+
+
+def _anchor(file: ringfile.RingFile, now: int) -> None:
+    """What is due once a second: a clock anchor, and a look at the level, which a viewer may have changed."""
+    file.anchor(now, _State.ticks_per_ns)
+    if file.tsc:
+        _follow(file)
+    if file.level[0] != _State.level:
+        _State.level = file.level[0]
+        _apply()
 
 
 def _inherited() -> tuple[int, bytes]:
@@ -425,20 +485,69 @@ def _fail(reason: str) -> None:
 def _apply() -> None:
     """Give every span the class of the present level."""
     for span in _spans.values():
-        wanted = layout.LEVEL_COARSE if span._stage else layout.LEVEL_ALL
-        span.__class__ = Span if _State.level >= wanted and not _State.failed else _OffSpan
+        span.__class__ = _class(span)
+
+
+def _class(span: Span) -> type[Span]:
+    wanted = layout.LEVEL_COARSE if span._stage else layout.LEVEL_ALL
+    if _State.level >= wanted and not _State.failed:
+        return Span
+    return _OffStage if span._stage and _State.file is not None else _OffSpan
+
+
+def _parent(slot: ringfile.Slot, depth: int) -> int:
+    """Id of the innermost of `depth` open spans, whoever opened it; 0 when there is none."""
+    if depth == 0 or not slot.entries:
+        return slot.stack[-1][1] if slot.stack else 0
+    if depth > slot.entries:
+        return slot.line[0] >> 32
+    return int(_open_entry.unpack_from(slot.control, slot.stack_off + 32 * (depth - 1))[2])
+
+
+def _next_id(slot: ringfile.Slot) -> int:
+    """An id for something that is not put on the stack."""
+    state = slot.words[3]
+    number = ((state >> 32) + 1) & _LOW or 1
+    slot.words[3] = number << 32 | state & _LOW
+    return number
+
+
+def _risen(before: int, now: int) -> int:
+    """How much a fault count has risen; both may have wrapped, and it may have been set back."""
+    delta = (now - before) & _ALL
+    return 0 if delta > _ALL >> 1 else min(delta, _LOW)
 
 
 def _unwind(slot: ringfile.Slot, span: Span, end: int) -> None:
-    """Close what was left open above `span`, each flagged. Raises IndexError when `span` is not open."""
+    """Forget what was left open above `span`. Raises IndexError when `span` is not open.
+
+    `_settle` writes what the visible stack knows of these; the deeper ones are written here.
+    """
     stack = slot.stack
     if all(entry[0] is not span for entry in stack):
         raise IndexError
     while stack[-1][0] is not span:
-        left, number, start, _, _ = stack.pop()
-        bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
-        parent = stack[-1][1]
-        _emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
+        left, number, depth, start, _, _ = stack.pop()
+        if depth >= slot.entries:
+            bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
+            _emit(slot, start, end, left._id, number, stack[-1][1], _SPAN, depth, bits, left._a0, left._a1)
+
+
+def _settle(slot: ringfile.Slot, number: int, depth: int, end: int) -> bool:
+    """Close what was left open above a span, innermost first, each flagged; False when that is closed itself."""
+    state = slot.words[3]
+    now = state & _LOW
+    if slot.entries and (now <= depth or (depth < slot.entries and _parent(slot, depth + 1) != number)):
+        return False
+    for above in range(min(now, slot.entries) - 1, depth, -1):
+        entry = _open_entry.unpack_from(slot.control, slot.stack_off + 32 * above)
+        start, name, left, a0, a1 = entry
+        bits = layout.TRACK_UNBALANCED
+        bits |= layout.TRACK_F64 if name & layout.OPEN_F64 else 0
+        bits |= layout.TRACK_F64_A1 if name & layout.OPEN_F64_A1 else 0
+        name &= layout.OPEN_NAME_MASK
+        _emit(slot, start, end, name, left, _parent(slot, above), _SPAN, above, bits, a0, a1)
+    return True
 
 
 def _emit(
@@ -453,27 +562,60 @@ def _emit(
     bits: int,
     a0: int,
     a1: int,
+    corr: int = 0,
 ) -> None:
     """Write one record off the hot path."""
-    index = slot.head
+    index = slot.words[0]
     at = (index & slot.mask) * 64
-    stamp = (index + 1) & 0xFFFFFFFF
+    stamp = (index + 1) & _LOW
     depth = min(depth, 255)
-    _pack_record(slot.ring, at, start, end, name, number, parent, kind, depth, bits, a0, a1, 0, 0, 0, stamp)
-    slot.head_word[0] = slot.head = index + 1
-    if end >= slot.file.next_anchor_ns:
-        slot.file.anchor(end)
+    _pack_record(slot.ring, at, start, end, name, number, parent, kind, depth, bits, a0, a1, 0, 0, corr, stamp)
+    slot.words[0] = index + 1
+    if end >= slot.file.next_anchor:
+        _anchor(slot.file, end)
 
 
-def _define(text: str, a0: str, a1: str, flags: int) -> int:
-    """Register a name and return its id. The caller holds the lock."""
-    if len(_names) >= ringfile.NAMES:
-        _State.problem = _State.problem or f"more than {ringfile.NAMES} names: the rest appear as <overflow>"
-        return layout.NAME_OVERFLOW
-    _names.append((text, a0, a1, flags))
-    if _State.file is not None:
-        _State.file.name(text, a0, a1, flags)
+def _point(name: str, kind: int, most: float, a0: Any = 0, a1: Any = 0, corr: int = 0) -> None:
+    """Something at one moment: a counter, a mark, a flow."""
+    slot = _slot()
+    if slot is None:
+        return
+    now = _now()
+    value0, float0 = _argument(a0)
+    value1, float1 = _argument(a1)
+    bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
+    depth = slot.words[3] & _LOW
+    number = _plain_number(name, most)
+    _emit(slot, now, now, number, 0, _parent(slot, depth), kind, depth, bits, value0, value1, corr)
+
+
+def _define(text: str, a0: str, a1: str, flags: int, most: float = 1.0) -> int:
+    """Register a name and return its place in `_names`. The caller holds the lock."""
+    _names.append((text, a0, a1, flags, most))
+    file = _State.file
+    if file is not None:
+        number = layout.NAME_OVERFLOW
+        try:
+            with file:
+                number = file.name(text, a0, a1, flags, most)
+        except OSError as error:
+            _State.problem = _State.problem or f"a name could not be added: {error}"
+        _numbers.append(number)
     return len(_names) - 1
+
+
+def _number(place: int) -> int:
+    return _PROVISIONAL + place if _State.file is None else _numbers[place]
+
+
+def _plain_number(text: str, most: float) -> int:
+    place = _plain.get(text)
+    if place is None:
+        if len(_plain) >= _MOST_PLAIN:
+            return layout.NAME_OVERFLOW
+        with _lock:
+            place = _plain[text] = _define(text, "", "", 0, most)
+    return _numbers[place]
 
 
 def span(name: str, a0: str = "", a1: str = "", stage: bool = False, faults: bool = False) -> Span:
@@ -484,9 +626,7 @@ def span(name: str, a0: str = "", a1: str = "", stage: bool = False, faults: boo
         if known is None:
             flags = (layout.NAME_STAGE if stage else 0) | (layout.NAME_FAULTS if faults else 0)
             known = _spans[key] = Span(str(name), _define(str(name), a0, a1, flags), stage, faults)
-            wanted = layout.LEVEL_COARSE if stage else layout.LEVEL_ALL
-            if _State.level < wanted or _State.failed:
-                known.__class__ = _OffSpan
+            known.__class__ = _class(known)
         return known
 
 
@@ -501,53 +641,38 @@ def async_span(name: str, a0: str = "", a1: str = "", stage: bool = False) -> As
     return known
 
 
-def _plain_name(text: str, limit: int) -> int:
-    number = _plain.get(text)
-    if number is None:
-        with _lock:
-            full = len(_names) >= limit
-            number = _plain[text] = layout.NAME_OVERFLOW if full else _define(text, "", "", 0)
-    return number
-
-
 def counter(name: str, value: float) -> None:
     """See `cuzk_tracer.counter`."""
-    if _State.level == layout.LEVEL_OFF:
-        return
-    slot = _slot()
-    if slot is None:
-        return
-    now = _now()
-    stored, is_float = _argument(value)
-    bits = layout.TRACK_F64 if is_float else 0
-    parent = slot.stack[-1][1] if slot.stack else 0
-    number = _plain_name(name, ringfile.NAMES)
-    _emit(slot, now, now, number, 0, parent, layout.KIND_COUNTER, len(slot.stack), bits, stored, 0)
+    if _State.level != layout.LEVEL_OFF:
+        _point(name, layout.KIND_COUNTER, 1.0, value)
 
 
 def mark(text: str, a0: float = 0, a1: float = 0) -> None:
     """See `cuzk_tracer.mark`."""
-    if _State.level == layout.LEVEL_OFF:
-        return
+    if _State.level != layout.LEVEL_OFF:
+        # Marks may carry numbers in their text: half of the table stays for names that recur.
+        _point(text, layout.KIND_INSTANT, 0.5, a0, a1)
+
+
+def flow(name: str, number: int | None = None) -> int:
+    """See `cuzk_tracer.flow`."""
+    if _State.level == layout.LEVEL_OFF or number == 0:
+        return number or 0
     slot = _slot()
     if slot is None:
-        return
-    now = _now()
-    value0, float0 = _argument(a0)
-    value1, float1 = _argument(a1)
-    bits = (layout.TRACK_F64 if float0 else 0) | (layout.TRACK_F64_A1 if float1 else 0)
-    parent = slot.stack[-1][1] if slot.stack else 0
-    # Marks may carry numbers in their text: half of the table stays for names that recur.
-    number = _plain_name(text, ringfile.NAMES // 2)
-    _emit(slot, now, now, number, 0, parent, layout.KIND_INSTANT, len(slot.stack), bits, value0, value1)
+        return number or 0
+    begins = number is None
+    if number is None:  # unique in the process for 16 million ids of a slot
+        number = (slot.number + 1) << 24 | _next_id(slot) & 0xFF_FFFF
+    _point(name, layout.KIND_FLOW, 1.0, 0 if begins else 1, 0, number & _LOW)
+    return number
 
 
 def add_faults(minor: int, major: int) -> None:
     """See `cuzk_tracer.add_faults`."""
     slot = getattr(_tls, "slot", None)
     if slot is not None:
-        slot.add_minflt += minor
-        slot.add_majflt += major
+        slot.add_faults(minor, major)
 
 
 def meta(**values: object) -> None:
@@ -555,8 +680,13 @@ def meta(**values: object) -> None:
     with _lock:
         for key, value in values.items():
             text = _metas[key] = str(value)
-            if _State.file is not None:
-                _State.file.meta(key, text)
+            file = _State.file
+            if file is not None:
+                try:
+                    with file:
+                        file.meta(key, text)
+                except OSError as error:
+                    _State.problem = _State.problem or f"metadata could not be written: {error}"
 
 
 def enable(level: str = "all") -> None:
@@ -566,7 +696,7 @@ def enable(level: str = "all") -> None:
         _State.failed = False
         _apply()
         if _State.file is not None:
-            _State.file.store("enabled", _State.level)
+            _State.file.level[0] = _State.level
 
 
 def disable() -> None:
@@ -605,7 +735,10 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     if _State.file is not None:
-        _State.file.end()
+        try:
+            _State.file.end()
+        except OSError:  # the lock is held by a thread that is gone: nothing to be done about it here
+            pass
 
 
 os.register_at_fork(after_in_child=_after_fork)

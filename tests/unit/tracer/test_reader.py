@@ -170,7 +170,7 @@ def change(path, offset, value):
     ("offset", "value", "message"),
     [
         (0, b"CZRING02", "not a trace ring"),
-        (8, b"\x02\x00", "ring version 2.0; this reader knows version 1"),
+        (8, b"\x02\x00", "ring version 2.1; this reader knows version 1"),
         (32, b"\xff\xff\xff\xff", "damaged: the anchors area lies outside the file"),
         (40, b"\xff" * 8, "damaged: the names area lies outside the file"),
         (60, b"\xff\xff\xff\x7f", "damaged: the slots area lies outside the file"),
