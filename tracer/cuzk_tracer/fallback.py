@@ -23,6 +23,7 @@ import time
 from contextvars import ContextVar
 
 from cuzk_tracer import layout, places, ringfile
+from cuzk_tracer.decorate import coroutine, is_coroutine, wearing
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing typing takes
 if TYPE_CHECKING:
@@ -356,25 +357,16 @@ def _argument(value: Any) -> tuple[int, bool]:
 
 def _decorate(span: Span | AsyncSpan, function: Callable[..., Any]) -> Callable[..., Any]:
     """The decorator form. A coroutine function's span is asynchronous: it lasts from first step to last."""
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        whole = span if isinstance(span, AsyncSpan) else async_span(span.name, stage=span._stage)
+    if is_coroutine(function):
+        return coroutine(
+            span if isinstance(span, AsyncSpan) else async_span(span.name, stage=span._stage), function
+        )
 
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with whole:
-                return await function(*args, **kwargs)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with span:
+            return function(*args, **kwargs)
 
-    else:
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            with span:
-                return function(*args, **kwargs)
-
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(wrapper, attribute, getattr(function, attribute, None))
-    wrapper.__dict__.update(getattr(function, "__dict__", {}))
-    wrapper.__dict__["__wrapped__"] = function
-    return wrapper
+    return wearing(wrapper, function)
 
 
 def _claim() -> ringfile.Slot | None:

@@ -16,6 +16,8 @@ JUMP_NS = 1_000_000
 SHORT_NS = 10_000_000
 """Two anchors nearer to each other than this say less of the rate than older ones do."""
 RETURN_NS = 1_000_000_000
+MOST = 1 << 61
+"""Ticks and nanoseconds of centuries: more is damage."""
 
 
 class Ticks:
@@ -29,7 +31,9 @@ class Ticks:
         self._interval = 0
 
     def add(self, ticks: int, monotonic_ns: int, segment: int) -> None:
-        """The next anchor. One that goes back in ticks begins anew."""
+        """The next anchor. One that goes back in ticks begins anew; one that no clock can have given is ignored."""
+        if not (0 <= ticks < MOST and 0 <= monotonic_ns < MOST):
+            return
         last, self._last = self._last, (ticks, monotonic_ns, segment)
         if last is None or ticks <= last[0]:
             slope = self._slope[-1] if self._slope else 1.0
@@ -37,7 +41,7 @@ class Ticks:
             self._interval = 0
             return
         interval = monotonic_ns - last[1]
-        same = segment == last[2] and interval > 0
+        same = segment == last[2] and 1e-3 < interval / (ticks - last[0]) < 1e3
         rate = self._slope[-1]
         if same and (self._interval == 0 or interval >= min(SHORT_NS, self._interval)):
             rate = interval / (ticks - last[0])
@@ -67,6 +71,6 @@ class Ticks:
             return values
         starts = np.array(self._ticks, np.int64)
         piece = np.clip(np.searchsorted(starts, values, side="right") - 1, 0, None)
-        passed = (values - starts[piece]) * np.array(self._slope)[piece]
+        passed = np.clip((values - starts[piece]) * np.array(self._slope)[piece], -MOST, MOST)
         result: NDArray[np.int64] = np.array(self._ns, np.int64)[piece] + np.rint(passed).astype(np.int64)
         return result

@@ -188,6 +188,12 @@ enum {
 #define CUZK_TRACE__LONGEST_STRING 4096u
 #define CUZK_TRACE__REST_NS 1000000000 /* a dead thread's slot is not reused before this: readers poll faster */
 
+#ifndef CUZK_TRACE__SHARED /* a library of one file may say `static`, and has its functions inlined */
+#define CUZK_TRACE__SHARED __attribute__((weak, visibility("hidden"))) /* one copy a linked object */
+#endif
+#define CUZK_TRACE__COLD CUZK_TRACE__SHARED __attribute__((noinline, cold))
+#define CUZK_TRACE__LIKELY(x) __builtin_expect(!!(x), 1)
+
 /* ------------------------------------------------------------------------------------ public API -- */
 
 enum {
@@ -249,17 +255,13 @@ static inline void cuzk_trace_thread_faults(uint64_t *minor, uint64_t *major);
 static inline int64_t cuzk_trace_f64(double value); /* a double as an argument */
 static inline uint64_t cuzk_trace_ticks(void);      /* the clock of the records */
 
-void cuzk_trace_meta(const char *key, const char *value); /* of the session; before it opens too */
-void cuzk_trace_enable(uint32_t level);                   /* CUZK_TRACE_OFF, _COARSE or _ALL */
-const char *cuzk_trace_open(void); /* make the ring now, not at the first span; its path, or NULL */
-const char *cuzk_trace_path(void); /* NULL while there is none */
-const char *cuzk_trace_problem(void);
+CUZK_TRACE__COLD void cuzk_trace_meta(const char *key, const char *value); /* of the session; before it opens too */
+CUZK_TRACE__COLD void cuzk_trace_enable(uint32_t level);                   /* CUZK_TRACE_OFF, _COARSE or _ALL */
+CUZK_TRACE__COLD const char *cuzk_trace_open(void); /* make the ring now, not at the first span; its path, or NULL */
+CUZK_TRACE__COLD const char *cuzk_trace_path(void); /* NULL while there is none */
+CUZK_TRACE__COLD const char *cuzk_trace_problem(void);
 
 /* ------------------------------------------------------------------------------- state of a library -- */
-
-#define CUZK_TRACE__SHARED __attribute__((weak, visibility("hidden"))) /* one copy a linked object */
-#define CUZK_TRACE__COLD CUZK_TRACE__SHARED __attribute__((noinline, cold))
-#define CUZK_TRACE__LIKELY(x) __builtin_expect(!!(x), 1)
 
 struct cuzk_trace__setting { /* a metadata string of this library */
     struct cuzk_trace__setting *next;
@@ -277,7 +279,7 @@ struct cuzk_trace__lib {
     char **rings; /* by slot, as far as this library has mapped them */
     double ticks_per_ns;
     const void *owner; /* of the lock: the address of a thread's `cuzk_trace__tls` */
-    cuzk_trace_name *names;
+    cuzk_trace_name *names, *last_name;
     struct cuzk_trace__setting *settings;
     int fd, pid, parent_pid;
     uint8_t parent_uuid[16];
@@ -294,18 +296,15 @@ struct cuzk_trace__tls {
 };
 
 CUZK_TRACE__SHARED struct cuzk_trace__lib cuzk_trace__lib = {
-    &cuzk_trace__lib.word, 0, NULL, 0, 0, CUZK_TRACE_ALL, 0, NULL, 1.0, NULL, NULL, NULL,
+    &cuzk_trace__lib.word, 0, NULL, 0, 0, CUZK_TRACE_ALL, 0, NULL, 1.0, NULL, NULL, NULL, NULL,
     -1, 0, 0, {0}, 0, 0, 0, 0, 0, {0}, {0}};
 CUZK_TRACE__SHARED __thread struct cuzk_trace__tls cuzk_trace__tls = {NULL, NULL, NULL, NULL, 0};
 
-struct cuzk_trace__slot *cuzk_trace__claim(void);
-uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t limit);
-void cuzk_trace__keep_time(int force);
-void cuzk_trace__release(void *unused);
-int cuzk_trace__settle(const cuzk_trace_span *span, uint64_t t1);
-void cuzk_trace__begin(cuzk_trace_span *span, cuzk_trace_name *name, int64_t a0, int64_t a1, uint32_t types);
-void cuzk_trace__end(cuzk_trace_span *span, uint32_t kind);
-void cuzk_trace__point(cuzk_trace_name *name, uint32_t kind, int64_t a0, int64_t a1, uint32_t types, uint32_t corr);
+CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void);
+CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t limit);
+CUZK_TRACE__COLD void cuzk_trace__keep_time(int force);
+CUZK_TRACE__COLD void cuzk_trace__release(void *unused);
+CUZK_TRACE__COLD int cuzk_trace__settle(const cuzk_trace_span *span, uint64_t t1);
 
 /* ------------------------------------------------------------------------------------- recording -- */
 
@@ -856,15 +855,24 @@ CUZK_TRACE__COLD uint32_t cuzk_trace__intern_locked(cuzk_trace_name *name, uint3
         __atomic_store_n(&head->names_count, count + 1, __ATOMIC_RELEASE);
     } else {
         head->names_lost++;
-        cuzk_trace__say(CUZK_TRACE__PROBLEM_NAMES, "the ring's name table is full: the rest appear as <overflow>", "",
-                        "");
-    }
-    if (!name->next) { /* the list ends in 1: NULL says that a name is not in it */
-        name->next = cuzk_trace__lib.names ? cuzk_trace__lib.names : (cuzk_trace_name *)1;
-        cuzk_trace__lib.names = name;
+        cuzk_trace__say(CUZK_TRACE__PROBLEM_NAMES, "the ring's name table is full: the rest of the names appear as <overflow>", "", "");
     }
     __atomic_store_n(&name->id, id, __ATOMIC_RELAXED);
     return id;
+}
+
+/* Keep a name, for the sessions of children too. The list ends in 1: NULL says that a name is not in it. */
+CUZK_TRACE__COLD void cuzk_trace__keep(cuzk_trace_name *name)
+{
+    struct cuzk_trace__lib *lib = &cuzk_trace__lib;
+    if (name->next)
+        return;
+    name->next = (cuzk_trace_name *)1;
+    if (lib->names)
+        lib->last_name->next = name;
+    else
+        lib->names = name;
+    lib->last_name = name;
 }
 
 CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t limit)
@@ -872,8 +880,11 @@ CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t lim
     uint32_t id = __atomic_load_n(&name->id, __ATOMIC_RELAXED);
     if (!id && cuzk_trace__lock(1)) {
         id = __atomic_load_n(&name->id, __ATOMIC_RELAXED);
-        if (!id && cuzk_trace__lib.head)
-            id = cuzk_trace__intern_locked(name, limit);
+        if (!id) {
+            cuzk_trace__keep(name);
+            if (cuzk_trace__lib.head)
+                id = cuzk_trace__intern_locked(name, limit);
+        }
         cuzk_trace__unlock();
     }
     return id ? id : (uint32_t)CUZK_TRACE__NAME_OVERFLOW;
