@@ -1,4 +1,4 @@
-"""The Textual application: theme, clock and the first screen; behaviour lives in the screens."""
+"""The Textual applications: theme, clock and the first screen; behaviour lives in the screens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from textual.app import App
 
 from cuzk_top.screens.session import SessionControls, SessionScreen
+from cuzk_top.screens.start import Choice, Places, StartScreen
 from cuzk_top.theme import Theme, choose
 
 
@@ -17,7 +18,6 @@ class CuzkTop(App[str]):
 
     CSS_PATH = "main.tcss"
     TITLE = "cuzk-top"
-    ENABLE_COMMAND_PALETTE = True
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class CuzkTop(App[str]):
         theme: Theme | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        # The theme reads the environment first: Textual removes NO_COLOR from it.
+        # The theme reads the environment first: Textual takes NO_COLOR out of it.
         self.skin = choose(None, False, os.environ) if theme is None else theme
         super().__init__(ansi_color=True)
         self._controls = controls
@@ -33,3 +33,19 @@ class CuzkTop(App[str]):
 
     def on_mount(self) -> None:
         self.push_screen(SessionScreen(self._controls, self.skin, self._clock))
+
+
+class StartApp(App[Choice]):
+    """Shows what there is to watch. `run()` returns the user's `Choice`."""
+
+    CSS_PATH = "main.tcss"
+    TITLE = "cuzk-top"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, places: Places, theme: Theme | None = None) -> None:
+        self.skin = choose(None, False, os.environ) if theme is None else theme
+        super().__init__(ansi_color=True)
+        self._places = places
+
+    def on_mount(self) -> None:
+        self.push_screen(StartScreen(self._places, self.skin, self.exit))

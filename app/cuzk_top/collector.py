@@ -9,7 +9,7 @@ from typing import Protocol
 from cuzk_top.errors import CuzkTopError
 from cuzk_top.merge import Merger
 from cuzk_top.model import Batch, Columns, Session
-from cuzk_top.sources import Source
+from cuzk_top.sources import Recoverable, Source
 from cuzk_top.store import Store
 
 INTERVAL_S = 0.05
@@ -120,12 +120,14 @@ class Collector:
             self._cpu_mark = (now, used)
 
     def _finish(self) -> None:
-        for source in (self._source, *self._probes):
-            source.close()
         if self._recorder is not None:
             try:
                 self._recorder.close()
+                if self._last is not None and self._last.ended and isinstance(self._source, Recoverable):
+                    self._source.discard()
             except (OSError, CuzkTopError) as error:
                 last = self._last or self._failed("nothing was collected")
                 why = f"the recording could not be finished: {error}"
                 self._store.append(replace(last, columns=Columns.empty(), problems=(*last.problems, why)))
+        for source in (self._source, *self._probes):
+            source.close()

@@ -28,6 +28,11 @@ def three(value: float) -> str:
     return f"{value:.2f}"
 
 
+def plain(value: float) -> str:
+    """Three digits, or all of them with thousands commas: ``9.31``, ``11,206``."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else three(value)
+
+
 def lane_time(ns: int) -> str:
     """Lanes in 0.1 s; below 0.1 s in ms, with the unit."""
     if ns >= 100_000_000 or ns == 0:

@@ -57,6 +57,9 @@ class Recorder:
     def __init__(self, path: str | Path, facts: dict[str, str] | None = None) -> None:
         self.path = Path(path)
         self._facts = facts or {}
+        # A new file, not the old one emptied: a viewer may have that mapped.
+        if self.path.is_file():
+            self.path.unlink()
         self._sink = pa.OSFile(str(self.path), "wb")
         self.path.chmod(0o600)
         self._writer = pa.ipc.new_stream(self._sink, _SCHEMA.with_metadata({"cuzk.version": _version()}))
@@ -208,12 +211,13 @@ def _packed_arrays(columns: Columns) -> dict[str, pa.Array]:
         if column in _ALWAYS or getattr(columns, ours).any()
     }
     mask = np.uint64(0xFFFFFFFF)
-    high = columns.id >> np.uint64(32)
-    parents = columns.parent >> np.uint64(32)
-    if bool(((parents == high) | (columns.parent == 0)).all()):
+    # Marks and counters have a parent but no id of their own.
+    either = np.where(columns.id != 0, columns.id, columns.parent)
+    high = np.where(either != 0, either >> np.uint64(32), columns.track)
+    if bool(((columns.parent >> np.uint64(32) == high) | (columns.parent == 0)).all()):
         made["id"] = (columns.id & mask).astype(np.uint32)
         made["parent"] = (columns.parent & mask).astype(np.uint32)
-        if bool(((high != columns.track) & (columns.id != 0)).any()):
+        if bool((high != columns.track).any()):
             made["id_track"] = high.astype(np.uint32)
     if not len(columns) or int(columns.seq.max()) <= 0xFFFFFFFF:
         made["seq"] = columns.seq.astype(np.uint32)

@@ -83,8 +83,10 @@ class Spans(NamedTuple):
         closed = len(values)
         if not closed:
             return np.full(len(index), 0 if extra is None else extra, dtype=np.int64)
-        taken = values[np.clip(index, 0, closed - 1)]
-        return taken if self.open_ns is None else np.where(index >= closed, np.int64(extra or 0), taken)
+        taken = values.take(index, mode="clip")
+        if self.open_ns is not None and extra is not None:
+            taken[index >= closed] = extra
+        return taken
 
 
 def blank(columns: int) -> Cells:
@@ -151,8 +153,10 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
 def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
     """First and last eighth of the cell that the span covers, to the nearest, at least one wide."""
     width = finish - begin
-    low = ((np.clip(spans.starts(index), begin, finish) - begin) * 2 * EIGHTHS + width) // (2 * width)
-    high = ((np.clip(spans.ends(index), begin, finish) - begin) * 2 * EIGHTHS + width) // (2 * width)
+    starts = np.minimum(np.maximum(spans.starts(index), begin), finish)
+    ends = np.minimum(np.maximum(spans.ends(index), begin), finish)
+    low = ((starts - begin) * (2 * EIGHTHS) + width) // (2 * width)
+    high = ((ends - begin) * (2 * EIGHTHS) + width) // (2 * width)
     low = np.minimum(low, EIGHTHS - 1)
     return low, np.maximum(high, low + 1)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import stages
 from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot, SpanRecord
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
@@ -80,24 +81,27 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
     for row in snapshot.rows:
         starts, ends, finished = _within(row, now)
         names = row.columns.name[: len(starts)]
-        for name in np.unique(names).tolist():
-            where = np.flatnonzero(names == name)
+        durations = ends - starts
+        order = np.argsort(names, kind="stable")
+        counts = np.bincount(names)
+        stops = np.cumsum(counts)
+        for name in np.flatnonzero(counts).tolist():
+            where = order[stops[name] - counts[name] : stops[name]]
             entry = sums.setdefault(name, _Sum(row, int(starts[where[0]]), []))
-            durations = ends[where] - starts[where]
-            done = where < finished
             entry.first_ns = min(entry.first_ns, int(starts[where[0]]))
-            entry.count += int(done.sum())
-            entry.running += int((~done).sum())
-            entry.total_ns += int(durations.sum())
-            entry.durations.append(durations[done])
-            measured = where[done][(row.columns.flags[where[done]] & FLAG_FAULTS) != 0]
+            entry.total_ns += int(durations[where].sum())
+            entry.running += int(where[-1] >= finished)
+            where = where[: len(where) - int(where[-1] >= finished)]
+            entry.count += len(where)
+            entry.durations.append(durations[where])
+            measured = where[(row.columns.flags[where] & FLAG_FAULTS) != 0]
             if len(measured):
                 entry.faults = True
                 entry.minflt += int(row.columns.minflt[measured].sum(dtype=np.int64))
                 entry.majflt += int(row.columns.majflt[measured].sum(dtype=np.int64))
             if name < len(snapshot.session.names) and snapshot.session.names[name].a0 == "points":
-                entry.points += int(row.columns.a0[where[done]].sum())
-                entry.points_ns += int(durations[done].sum())
+                entry.points += int(row.columns.a0[where].sum())
+                entry.points_ns += int(durations[where].sum())
         if row.open is not None and row.open.start_ns < now:
             entry = sums.setdefault(row.open.name_id, _Sum(row, row.open.start_ns, []))
             entry.running += 1
@@ -128,7 +132,7 @@ def _child_time(snapshot: Snapshot) -> dict[int, int]:
                 ends = np.append(ends, now)
                 depths = np.append(depths, child.open.depth)
             if len(starts):
-                for parent in members:
+                for parent in (row for row in members if row.depth < child.depth):
                     _charge(parent, (starts, ends, depths), now, spent)
     return spent
 
@@ -167,20 +171,20 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
 
     def add(text: str, indent: int) -> None:
         entry = sums[names[text]]
-        finished = np.concatenate(entry.durations) if entry.durations else np.empty(0, np.int64)
+        finished = np.sort(np.concatenate(entry.durations)) if entry.durations else np.empty(0, np.int64)
         table.append(
             Stage(
                 text,
                 entry.row.lane.key,
-                entry.row.lane.role,
+                stages.role_of(text, snapshot.session.meta),
                 indent,
                 text[len(parents[text]) + 1 :] if parents[text] else text,
                 entry.count,
                 entry.running,
                 entry.total_ns,
                 max(0, entry.total_ns - entry.child_ns),
-                int(np.median(finished)) if len(finished) else None,
-                int(np.percentile(finished, 95)) if len(finished) else None,
+                quantile(finished, 0.5) if len(finished) else None,
+                quantile(finished, 0.95) if len(finished) else None,
                 entry.total_ns / whole if whole else None,
                 entry.minflt if entry.faults else None,
                 entry.majflt if entry.faults else None,
@@ -194,6 +198,14 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
     for text in sorted(roots, key=lambda t: (lanes[sums[names[t]].row.lane.key], sums[names[t]].first_ns)):
         add(text, 0)
     return table
+
+
+def quantile(ordered: Int64s, q: float) -> int:
+    """Quantile of sorted values, linear between neighbours (numpy's default, without its 0.1 ms a call)."""
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return int(ordered[low] + (at - low) * (ordered[high] - ordered[low]))
 
 
 def _prefix(text: str, names: Iterable[str]) -> str:
@@ -261,6 +273,15 @@ def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
         elif opened and row.open is not None and row.open.start_ns < snapshot.now_ns:
             running = row.open.start_ns
     return count, durations, running
+
+
+def running_proof(snapshot: Snapshot) -> int | None:
+    """Start of the proof that runs at the play head; cheap enough for every frame."""
+    now = snapshot.now_ns
+    for row in snapshot.rows:
+        if row.open is not None and row.open.name == PROOF and row.open.start_ns < now:
+            return row.open.start_ns
+    return None
 
 
 def find(snapshot: Snapshot, ref: SpanRef) -> SpanRecord | None:

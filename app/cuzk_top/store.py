@@ -34,6 +34,10 @@ from cuzk_top.model import (
 DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
 MARKS_KEPT = 10_000
+MOST_RUNS = 32
+"""A batch of more runs of one row each is sorted by row first; a saved trace comes in few long runs."""
+TAKEN_OVER = 65_536
+"""Rows from which on a first part is used as it is: so a saved trace is not copied when it is opened."""
 
 RowKey = tuple[int, int, int]
 """Place of the lane, track, depth: sorts into screen order."""
@@ -60,8 +64,12 @@ class Growing:
         return view
 
     def append(self, parts: dict[str, NDArray[Any]]) -> None:
-        """Append rows, one array a column."""
+        """Append rows, one array a column. A large first part is taken over uncopied and must not change."""
         count = len(next(iter(parts.values())))
+        if self._high == 0 and count >= TAKEN_OVER:
+            self._arrays = {name: parts[name].view() for name in self._types}
+            self._high = count
+            return
         if self._high + count > len(next(iter(self._arrays.values()))):
             self._move(2 * (len(self) + count))
         for name, array in self._arrays.items():
@@ -204,13 +212,16 @@ class Store:
             | columns.track.astype(np.int64) << 8
             | columns.depth.astype(np.int64)
         )
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        edges = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
+        edges = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
+        if len(edges) > MOST_RUNS:
+            order = np.argsort(key, kind="stable")
+            key = key[order]
+            columns = columns.take(order)
+            edges = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             packed = int(key[low])
             row = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
-            self._add_to_row(row, columns.take(order[low:high]))
+            self._add_to_row(row, columns.take(slice(low, high)))
 
     def _add_to_row(self, key: RowKey, columns: Columns) -> None:
         """Append spans of one row. They come in order of their end, which in a row is order of start too."""

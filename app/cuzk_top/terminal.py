@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from cuzk_top import theme
+
 if TYPE_CHECKING:
     from cuzk_top.facts import SessionControls
 
@@ -18,10 +20,13 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
+def skin(args: argparse.Namespace) -> theme.Theme:
+    """Colours and glyphs by the command's options and the environment."""
+    return theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
+
+
 def show(controls: SessionControls, args: argparse.Namespace) -> str:
     """Open the session screen until it is left; "quit" or "stop"."""
-    from cuzk_top import theme  # noqa: PLC0415
-    from cuzk_top.app import CuzkTop  # noqa: PLC0415
+    from cuzk_top.app import CuzkTop  # noqa: PLC0415 - the screen's libraries load only where there is a screen
 
-    skin = theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
-    return CuzkTop(controls, skin).run() or "quit"
+    return CuzkTop(controls, skin(args)).run() or "quit"

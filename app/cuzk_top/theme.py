@@ -188,11 +188,14 @@ class Theme:
             colour = None if fg in WORDS or fg == "label" else ROLES[fg].ansi
             return Paint(colour, None, bold or (fg == "ink" and bold), reverse=bg == "row selection")
         fill = ROLES[bg].ansi
+        if fg in SURFACES:
+            # The ground in front of a fill: only reversing reaches the terminal's own background.
+            return Paint(fill, None, False, reverse=True)
         if fill is None:
             return Paint(None if fg in WORDS or fg == "label" else ROLES[fg].ansi, None, bold)
         if fg == "label":
             return Paint("bright_white" if fill in ("blue", "magenta") else "black", fill, bold)
-        return Paint(ROLES[fg].ansi or "default", fill, bold)
+        return Paint(ROLES[fg].ansi, fill, bold)
 
 
 def choose(style: str | None, ascii_only: bool, env: Mapping[str, str]) -> Theme:

@@ -79,9 +79,9 @@ def open(path: str | Path) -> Trace:
 
 
 def _open_stream(path: Path, data: pa.Buffer) -> Trace:
-    schema, batches = _whole_batches(data)
+    schema, batches, whole = _whole_batches(data)
     problems = []
-    if data.size < 8 or data[data.size - 8 :].to_pybytes() != STREAM_END:
+    if not whole:
         rows = sum(batch.num_rows for batch in batches)
         problems.append(
             f"the recording was cut off: its {len(batches)} whole batches ({rows:,} rows) are shown"
@@ -103,9 +103,9 @@ def _open_stream(path: Path, data: pa.Buffer) -> Trace:
             parts.append(columns)
     if not session.names:
         session.names = [Name("")]
-    whole = Columns.concat(parts)
-    whole = whole.take(np.argsort(whole.seq, kind="stable"))
-    return _trace(session, whole, state, problems)
+    columns = Columns.concat(parts)
+    columns = columns.take(np.argsort(columns.seq, kind="stable"))
+    return _trace(session, columns, state, problems)
 
 
 def _trace(session: Session, columns: Columns, state: dict[str, Any], problems: list[str]) -> Trace:
@@ -122,18 +122,23 @@ def _trace(session: Session, columns: Columns, state: dict[str, Any], problems: 
     )
 
 
-def _whole_batches(data: pa.Buffer) -> tuple[pa.Schema | None, list[pa.RecordBatch]]:
-    """The schema and every whole batch of a stream that may be cut off anywhere."""
+def _whole_batches(data: pa.Buffer) -> tuple[pa.Schema | None, list[pa.RecordBatch], bool]:
+    """The schema and every whole batch of a stream that may be cut off anywhere; true when it was not cut."""
     batches: list[pa.RecordBatch] = []
+    source = pa.BufferReader(data)
     try:
-        reader = pa.ipc.open_stream(data)
+        reader = pa.ipc.open_stream(source)
     except (pa.ArrowException, OSError):
-        return None, batches
+        return None, batches, False
     while True:
+        at = source.tell()
         try:
             batches.append(reader.read_next_batch())
-        except (StopIteration, pa.ArrowException, OSError):
-            return reader.schema, batches
+        except StopIteration:
+            # A stream that ends has a mark for it; one cut off between two batches has not.
+            return reader.schema, batches, data.size - at >= len(STREAM_END)
+        except (pa.ArrowException, OSError):
+            return reader.schema, batches, False
 
 
 def _check_version(path: Path, schema: pa.Schema) -> None:
@@ -179,7 +184,7 @@ def _open_packed(path: Path, data: pa.Buffer) -> Trace:
         schema = reader.schema
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError):
-        schema, batches = _whole_batches(data[8:])  # the same messages, without the index at the end
+        schema, batches, _ = _whole_batches(data[8:])  # the same messages, without the index at the end
         problems.append("the file was cut off")
     if schema is None:
         raise TraceError(f"{path}: cut off before its first row")

@@ -13,7 +13,7 @@ from cuzk_kernels.errors import InputError
 if TYPE_CHECKING:
     from cuzk_kernels.backend.protocol import Backend
 
-NATIVE_CONSTRAINTS = 1 << 12
+NATIVE_CONSTRAINTS = 1 << 14
 PYTHON_CONSTRAINTS = 1 << 9  # what pure Python sets up and proves in a few seconds
 _FORMAT = 1  # part of the folder's name: raise it when the circuit or the files change
 _FILES = ("circuit.r1cs", "circuit.zkey", "verification_key.json")

@@ -1,8 +1,8 @@
 """Whole proofs against snarkjs: ``python tests/benchmarks/prove.py [FOLDER ...] [--runs N]``.
 
 Each FOLDER holds circuit.zkey and witness.wtns (and verification_key.json, to check the result); without any,
-every case of ../shared/fixtures is taken. Both provers are timed as whole processes, in turn, in the same run:
-start, reading the key, the proof, writing it. cuzk-top also verifies its proof and saves its trace in that time.
+every case of ../shared/fixtures. Both provers are timed as whole processes, in turn, in the same run:
+start, reading the key, the proof, writing it. cuzk-top also verifies it and saves its trace in that time.
 Every proof of both is checked with snarkjs outside the timed part. Prints the median of N runs and the ratio.
 """
 

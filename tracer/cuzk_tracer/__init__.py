@@ -10,8 +10,8 @@
 Standard library only. Nothing here raises into the program being traced: where the ring cannot be written,
 everything becomes a no-op and `problem` says why. Environment: CUZK_TRACE=off|coarse|all (default all).
 
-There are two writers with one behaviour: a C extension, and pure Python where that could not be built. Both write
-the ring that `include/cuzk_trace.h` writes from C, C++ and Rust. CUZK_TRACER=python takes the second one.
+There are two writers with one behaviour: a C extension, and pure Python where that could not be built. Both
+write the ring that `include/cuzk_trace.h` writes from C, C++ and Rust. CUZK_TRACER=python takes the second.
 """
 
 import os

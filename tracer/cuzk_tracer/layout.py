@@ -17,20 +17,22 @@ A file, in order (every area's place and size stands in the header, so sizes may
 - *String*: at ``strings_off + id``: u32 length, then UTF-8 bytes, padded to 4. Id 0 is "none".
 - *Anchors*: a ring of clock triples under a sequence lock (odd while being written).
 
-One process, one file, however many libraries of it write: Python's extension, its pure-Python writer, and each
-shared object that was compiled with `cuzk_trace.h`. What they agree on:
+One process, one file, however many libraries of it write: Python's extension, its pure-Python writer, and
+each shared object that was compiled with `cuzk_trace.h`. What they agree on:
 
-- *Finding it*: the file is `PID.STARTTIME.ring` of a ring folder, and one that this process has mapped (a line
-  of /proc/self/maps ends in that name) is its session: join it. One that exists and is not mapped is left from
-  before an exec: replace it. `magic` is stored last.
-- *Cold changes* (strings, names, metadata, anchors, slots claimed, `writers`) are made under
-  flock(LOCK_EX) of the file, with every count read from the file and not kept. Nobody waits for that lock longer
-  than a second; readers never take it.
+- *Finding it*: the file is `PID.STARTTIME.ring` of a ring folder, and one that this process has mapped (a
+  line of /proc/self/maps ends in that name) is its session: join it. One that exists and is not mapped is
+  left from before an exec: replace it. `magic` is stored last.
+- *Cold changes* (strings, names, metadata, anchors, slots claimed, `writers`) are made under flock(LOCK_EX)
+  of the file, with every count read from the file and not kept. Nobody waits for that lock longer than a
+  second; readers never take it.
 - *A thread has one slot*, the live one with its tid and its pthread_self(). A library that finds it adds one
   to `users`, and takes it off when the thread ends; who takes off the last one marks the slot dead.
 - *A thread's state is in its slot*, not in the libraries: head, depth, next_id and the open stack are read
-  at each span and stored again, so spans of several libraries nest in each other. `busy` is set around
-  each of these changes; a signal handler that interrupted one counts its record as dropped.
+  at each span and stored again, so spans of several libraries nest in each other. `busy` is set around each
+  of these changes: a signal handler that interrupted one counts its record as dropped.
+- The pure-Python writer would be too slow that way. It keeps its threads' state and shares no slot: `handle`
+  is 0, and a native library has a slot of its own for such a thread.
 """
 
 MAGIC = b"CZRING01"
@@ -136,7 +138,7 @@ THREAD_BYTES = 64
 THREAD: tuple[Field, ...] = (  # what the writers of a slot's thread share and readers do not need
     ("users", 0, "I"),  # libraries that use the slot
     ("top", 4, "I"),  # id of the innermost open span while there are more than STACK_ENTRIES
-    ("handle", 8, "Q"),  # pthread_self()
+    ("handle", 8, "Q"),  # pthread_self(); 0 in a slot that is not shared
     ("minflt", 16, "Q"),  # added to what getrusage says; wraps, so that it may also be taken off
     ("majflt", 24, "Q"),
     ("died_ns", 32, "q"),

@@ -196,6 +196,38 @@ static int64_t argument(PyObject *value, uint32_t *types, uint32_t flag)
     return result;
 }
 
+/* The arguments of a function by position: `names` ends in NULL, the first `least` must be there. 0: an exception. */
+static int pick(const char *function, const char *const *names, Py_ssize_t least, PyObject *const *args,
+                Py_ssize_t count, PyObject *keywords, PyObject **values)
+{
+    Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0, most = 0, i, at;
+    while (names[most])
+        most++;
+    if (count > most) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %zd arguments (%zd given)", function, most, count);
+        return 0;
+    }
+    for (i = 0; i < most; i++)
+        values[i] = i < count ? args[i] : NULL;
+    for (i = 0; i < named; i++) {
+        for (at = 0; at < most; at++)
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, i), names[at]) == 0)
+                break;
+        if (at == most || values[at]) {
+            PyErr_Format(PyExc_TypeError, "%s() got a wrong or repeated argument '%U'", function,
+                         PyTuple_GET_ITEM(keywords, i));
+            return 0;
+        }
+        values[at] = args[count + i];
+    }
+    for (i = 0; i < least; i++)
+        if (!values[i]) {
+            PyErr_Format(PyExc_TypeError, "%s() misses its argument '%s'", function, names[i]);
+            return 0;
+        }
+    return 1;
+}
+
 /* -------------------------------------------------------------------------------------------- names -- */
 
 static char *utf8(PyObject *text)
@@ -206,6 +238,13 @@ static char *utf8(PyObject *text)
     if (bytes && !copy)
         PyErr_NoMemory();
     return copy;
+}
+
+/* Anything as a text: str(value), or '' of what is false. */
+static PyObject *text_of(PyObject *value)
+{
+    int is_true = value ? PyObject_IsTrue(value) : 0;
+    return is_true < 0 ? NULL : is_true ? PyObject_Str(value) : PyUnicode_FromStringAndSize(NULL, 0);
 }
 
 /* Fill in a name that stays for ever. -1 with an exception set. */
@@ -397,22 +436,14 @@ static Call *new_call(Span *span)
 static PyObject *span_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     Span *span = (Span *)self;
-    Py_ssize_t count = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0, i;
-    PyObject *value[2] = {count > 0 ? args[0] : NULL, count > 1 ? args[1] : NULL};
+    static const char *const arguments[] = {"a0", "a1", NULL};
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    PyObject *value[2];
     Call *call;
-    for (i = 0; i < named && count <= 2; i++) {
-        PyObject *name = PyTuple_GET_ITEM(names, i);
-        int which = PyUnicode_CompareWithASCIIString(name, "a0") == 0   ? 0
-                    : PyUnicode_CompareWithASCIIString(name, "a1") == 0 ? 1
-                                                                        : 2;
-        if (which == 2 || value[which]) {
-            count = 3;
-            break;
-        }
-        value[which] = args[count + i];
-    }
-    if (count > 2) {
-        PyErr_SetString(PyExc_TypeError, "a span takes two arguments, a0 and a1");
+    if (CUZK_TRACE__LIKELY(count == 2 && !names)) {
+        value[0] = args[0];
+        value[1] = args[1];
+    } else if (!pick("span", arguments, 0, args, count, names, value)) {
         return NULL;
     }
     if (value[0] && !PyLong_CheckExact(value[0]) && PyCallable_Check(value[0]))
@@ -465,11 +496,12 @@ static PyObject *module_span(PyObject *Py_UNUSED(module), PyObject *args, PyObje
     PyTypeObject *type = NULL;
     Span *span = NULL;
     int stage = 0, faults = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|UUpp:span", names, &text, &a0, &a1, &stage, &faults))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|OOpp:span", names, &text, &a0, &a1, &stage, &faults))
         return NULL;
-    if (!(text = PyObject_Str(text)))
-        return NULL;
-    key = Py_BuildValue("(OOOii)", text, a0 ? a0 : Py_None, a1 ? a1 : Py_None, stage, faults);
+    text = PyObject_Str(text);
+    a0 = text_of(a0);
+    a1 = text_of(a1);
+    key = text && a0 && a1 ? Py_BuildValue("(OOOii)", text, a0, a1, stage, faults) : NULL;
     known = key ? PyDict_GetItemWithError(spans, key) : NULL;
     if (known) {
         Py_INCREF(known);
@@ -486,7 +518,9 @@ static PyObject *module_span(PyObject *Py_UNUSED(module), PyObject *args, PyObje
     }
     Py_XDECREF(type);
     Py_XDECREF(key);
-    Py_DECREF(text);
+    Py_XDECREF(text);
+    Py_XDECREF(a0);
+    Py_XDECREF(a1);
     return known;
 }
 
@@ -719,11 +753,12 @@ static PyObject *module_async_span(PyObject *Py_UNUSED(module), PyObject *args, 
     PyObject *text, *a0 = NULL, *a1 = NULL, *key, *known;
     Async *span;
     int stage = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|UUp:async_span", names, &text, &a0, &a1, &stage))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|OOp:async_span", names, &text, &a0, &a1, &stage))
         return NULL;
-    if (!(text = PyObject_Str(text)))
-        return NULL;
-    key = Py_BuildValue("(OOOi)", text, a0 ? a0 : Py_None, a1 ? a1 : Py_None, stage);
+    text = PyObject_Str(text);
+    a0 = text_of(a0);
+    a1 = text_of(a1);
+    key = text && a0 && a1 ? Py_BuildValue("(OOOi)", text, a0, a1, stage) : NULL;
     known = key ? PyDict_GetItemWithError(asyncs, key) : NULL;
     if (known) {
         Py_INCREF(known);
@@ -735,7 +770,9 @@ static PyObject *module_async_span(PyObject *Py_UNUSED(module), PyObject *args, 
             known = NULL; /* what was made stays: its name may be in use */
     }
     Py_XDECREF(key);
-    Py_DECREF(text);
+    Py_XDECREF(text);
+    Py_XDECREF(a0);
+    Py_XDECREF(a1);
     return known;
 }
 
@@ -909,68 +946,71 @@ static cuzk_trace_name *plain(PyObject *text, uint32_t share)
     return known ? &known->name : &overflow;
 }
 
-static int takes(const char *function, Py_ssize_t count, Py_ssize_t least, Py_ssize_t most)
+static PyObject *module_counter(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count,
+                                PyObject *keywords)
 {
-    if (count >= least && count <= most)
-        return 1;
-    PyErr_Format(PyExc_TypeError, "%s() takes %zd to %zd arguments, not %zd", function, least, most, count);
-    return 0;
-}
-
-static PyObject *module_counter(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
-{
+    static const char *const names[] = {"name", "value", NULL};
+    PyObject *values[2];
     uint32_t types = 0;
     int64_t value;
-    if (!takes("counter", count, 2, 2))
+    if (!pick("counter", names, 2, args, count, keywords, values))
         return NULL;
     if (cuzk_trace__any()) {
-        value = argument(args[1], &types, CUZK_TRACE_A0_F64);
-        cuzk_trace__point(plain(args[0], 1), CUZK_TRACE__COUNTER, value, 0, types, 0);
+        value = argument(values[1], &types, CUZK_TRACE_A0_F64);
+        cuzk_trace__point(plain(values[0], 1), CUZK_TRACE__COUNTER, value, 0, types, 0);
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *module_mark(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
+static PyObject *module_mark(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count,
+                             PyObject *keywords)
 {
-    static char *names[] = {"text", "a0", "a1", NULL};
-    PyObject *text, *a0 = NULL, *a1 = NULL;
+    static const char *const names[] = {"text", "a0", "a1", NULL};
+    PyObject *values[3];
     uint32_t types = 0;
-    int64_t values[2];
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|OO:mark", names, &text, &a0, &a1))
+    int64_t a0, a1;
+    if (!pick("mark", names, 1, args, count, keywords, values))
         return NULL;
     if (cuzk_trace__any()) {
-        values[0] = a0 ? argument(a0, &types, CUZK_TRACE_A0_F64) : 0;
-        values[1] = a1 ? argument(a1, &types, CUZK_TRACE_A1_F64) : 0;
-        cuzk_trace__point(plain(text, 2), CUZK_TRACE__INSTANT, values[0], values[1], types, 0);
+        a0 = values[1] ? argument(values[1], &types, CUZK_TRACE_A0_F64) : 0;
+        a1 = values[2] ? argument(values[2], &types, CUZK_TRACE_A1_F64) : 0;
+        cuzk_trace__point(plain(values[0], 2), CUZK_TRACE__INSTANT, a0, a1, types, 0);
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *module_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+static PyObject *module_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count,
+                             PyObject *keywords)
 {
+    static const char *const names[] = {"name", "number", NULL};
+    PyObject *values[2];
     unsigned long number = 0;
-    if (!takes("flow", count, 1, 2))
+    if (!pick("flow", names, 1, args, count, keywords, values))
         return NULL;
-    if (count == 2 && args[1] != Py_None) {
-        number = PyLong_AsUnsignedLongMask(args[1]) & 0xFFFFFFFFul;
+    if (values[1] && values[1] != Py_None) {
+        number = PyLong_AsUnsignedLongMask(values[1]) & 0xFFFFFFFFul;
         if (PyErr_Occurred())
             return NULL;
         if (number && cuzk_trace__any())
-            cuzk_trace_flow_step(plain(args[0], 1), (uint32_t)number);
+            cuzk_trace_flow_step(plain(values[0], 1), (uint32_t)number);
     } else if (cuzk_trace__any()) {
-        number = cuzk_trace_flow_begin(plain(args[0], 1));
+        number = cuzk_trace_flow_begin(plain(values[0], 1));
     }
     return PyLong_FromUnsignedLong(number);
 }
 
-static PyObject *module_add_faults(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+static PyObject *module_add_faults(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count,
+                                   PyObject *keywords)
 {
-    unsigned long long faults[2] = {0, 0};
-    if (!takes("add_faults", count, 2, 2))
+    static const char *const names[] = {"minor", "major", NULL};
+    PyObject *values[2];
+    uint64_t faults[2];
+    int i;
+    if (!pick("add_faults", names, 2, args, count, keywords, values))
         return NULL;
-    for (count = 0; count < 2; count++) {
-        faults[count] = PyLong_AsUnsignedLongLongMask(args[count]);
-        if (faults[count] == (unsigned long long)-1 && PyErr_Occurred())
+    for (i = 0; i < 2; i++) {
+        faults[i] = PyLong_AsUnsignedLongLongMask(values[i]);
+        if (PyErr_Occurred())
             return NULL;
     }
     cuzk_trace_add_faults(faults[0], faults[1]);
@@ -980,8 +1020,10 @@ static PyObject *module_add_faults(PyObject *Py_UNUSED(module), PyObject *const 
 static PyObject *module_meta(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Py_ssize_t i, named = names ? PyTuple_GET_SIZE(names) : 0;
-    if (!takes("meta", count, 0, 0))
+    if (count) {
+        PyErr_SetString(PyExc_TypeError, "meta() takes keyword arguments only");
         return NULL;
+    }
     for (i = 0; i < named; i++) {
         PyObject *text = PyObject_Str(args[i]);
         char *key = utf8(PyTuple_GET_ITEM(names, i)), *value = text ? utf8(text) : NULL;
@@ -990,8 +1032,7 @@ static PyObject *module_meta(PyObject *Py_UNUSED(module), PyObject *const *args,
         free(key);
         free(value);
         Py_XDECREF(text);
-        if (PyErr_Occurred())
-            return NULL;
+        PyErr_Clear(); /* of the program's own __str__ */
     }
     Py_RETURN_NONE;
 }
@@ -1041,18 +1082,78 @@ static PyObject *module_problem(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 #define FUNCTION(f) ((PyCFunction)(void (*)(void))(f))
 
 static PyMethodDef module_methods[] = {
-    {"span", FUNCTION(module_span), METH_VARARGS | METH_KEYWORDS, NULL},
-    {"async_span", FUNCTION(module_async_span), METH_VARARGS | METH_KEYWORDS, NULL},
-    {"counter", FUNCTION(module_counter), METH_FASTCALL, NULL},
-    {"mark", FUNCTION(module_mark), METH_VARARGS | METH_KEYWORDS, NULL},
-    {"flow", FUNCTION(module_flow), METH_FASTCALL, NULL},
-    {"add_faults", FUNCTION(module_add_faults), METH_FASTCALL, NULL},
-    {"meta", FUNCTION(module_meta), METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"enable", FUNCTION(module_enable), METH_VARARGS | METH_KEYWORDS, NULL},
-    {"disable", module_disable, METH_NOARGS, NULL},
-    {"open_ring", module_open_ring, METH_NOARGS, NULL},
-    {"ring_path", module_ring_path, METH_NOARGS, NULL},
-    {"problem", module_problem, METH_NOARGS, NULL},
+    {"span", FUNCTION(module_span), METH_VARARGS | METH_KEYWORDS,
+     "span($module, name, a0='', a1='', stage=False, faults=False)\n"
+     "--\n"
+     "\n"
+     "The span of this name, one object to make at import: `with SPAN:`, `with SPAN(a0, a1):` or `@SPAN`.\n"
+     "\n"
+     "The prefix before a dot gives the lane (`msm.h.reduce` is drawn under `msm.h`). `a0` and `a1` name the two\n"
+     "arguments, integers or floats. `stage` spans stay on at level \"coarse\"; `faults` ones carry the thread's\n"
+     "page faults (about 1.3 µs a span)."},
+    {"async_span", FUNCTION(module_async_span), METH_VARARGS | METH_KEYWORDS,
+     "async_span($module, name, a0='', a1='', stage=False)\n"
+     "--\n"
+     "\n"
+     "A span for code that is suspended in between: `async with SPAN:`, `with SPAN(a0):` or `@SPAN`.\n"
+     "\n"
+     "Its parent is the asynchronous span of the same task around it, else the thread's open span. One object\n"
+     "may be entered by any number of tasks at once."},
+    {"counter", FUNCTION(module_counter), METH_FASTCALL | METH_KEYWORDS,
+     "counter($module, name, value)\n"
+     "--\n"
+     "\n"
+     "Record a value, integer or float, of a counter that goes by this name."},
+    {"mark", FUNCTION(module_mark), METH_FASTCALL | METH_KEYWORDS,
+     "mark($module, text, a0=0, a1=0)\n"
+     "--\n"
+     "\n"
+     "Record an instant with a text. Texts that never recur fill the name table: put numbers in a0 and a1."},
+    {"flow", FUNCTION(module_flow), METH_FASTCALL | METH_KEYWORDS,
+     "flow($module, name, number=None)\n"
+     "--\n"
+     "\n"
+     "Record one end of an arrow between spans: without a number it begins here, and its number is returned.\n"
+     "\n"
+     "Hand that over with the work, and call `flow` with it where the work arrives. 0, which is returned while\n"
+     "tracing is off, is ignored."},
+    {"add_faults", FUNCTION(module_add_faults), METH_FASTCALL | METH_KEYWORDS,
+     "add_faults($module, minor, major)\n"
+     "--\n"
+     "\n"
+     "Add faults that other threads took for this one; all open spans with `faults=True` include them."},
+    {"meta", FUNCTION(module_meta), METH_FASTCALL | METH_KEYWORDS,
+     "meta($module, **values)\n"
+     "--\n"
+     "\n"
+     "Say something about this session: `meta(job=\"porep-7\")`. A key's later value replaces the earlier."},
+    {"enable", FUNCTION(module_enable), METH_VARARGS | METH_KEYWORDS,
+     "enable($module, level='all')\n"
+     "--\n"
+     "\n"
+     "Trace from now on: \"all\", \"coarse\" (spans made with `stage=True`, counters and marks), or \"off\".\n"
+     "\n"
+     "Also lets a failed tracer try again. Spans that are open keep their end."},
+    {"disable", module_disable, METH_NOARGS,
+     "disable($module)\n"
+     "--\n"
+     "\n"
+     "Stop tracing; the same as `enable(\"off\")`."},
+    {"open_ring", module_open_ring, METH_NOARGS,
+     "open_ring($module)\n"
+     "--\n"
+     "\n"
+     "Make the ring now instead of at the first span, and return its path (see `ring_path`)."},
+    {"ring_path", module_ring_path, METH_NOARGS,
+     "ring_path($module)\n"
+     "--\n"
+     "\n"
+     "Path of this process's ring; None before the first span, when off, or when it could not be written."},
+    {"problem", module_problem, METH_NOARGS,
+     "problem($module)\n"
+     "--\n"
+     "\n"
+     "Why there is no ring, or what in it is incomplete; None when all is well."},
     {NULL, NULL, 0, NULL},
 };
 

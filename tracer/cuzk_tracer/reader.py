@@ -309,9 +309,7 @@ class Ring:
                 entry = table[i % capacity]
                 self.anchors.append((int(entry["monotonic_ns"]), int(entry["realtime_ns"])))
                 if self._ticks is not None:
-                    self._ticks.add(
-                        int(entry["ticks"]), int(entry["monotonic_ns"]), int(entry["segment"])
-                    )
+                    self._ticks.add(int(entry["ticks"]), int(entry["monotonic_ns"]), int(entry["segment"]))
             self._anchors_seen = count
             return
 

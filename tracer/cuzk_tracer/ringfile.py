@@ -4,24 +4,23 @@ Everything here is off the hot path; `fallback` writes the records. Space is all
 that a full file system is an error now and not a SIGBUS inside a span, and mapped with MAP_POPULATE, so that
 the ring's own page faults do not land in the prover's counts.
 
-Native libraries of this process may write the same file (see `layout`): it is joined where it is there already,
-everything cold happens under its lock, and every count is read from it.
+Native libraries of this process may write the same file (see `layout`): it is joined where it is there
+already, everything cold happens under its lock, and every count is read from it.
 """
 
 from __future__ import annotations
 
 import _thread
-import errno
 import fcntl
 import mmap
 import os
-import resource
-import stat
 import struct
 import sys
 import time
 
-from cuzk_tracer import layout, places
+from cuzk_tracer import layout, opening, places
+from cuzk_tracer.slots import Slot
+from cuzk_tracer.sweep import sweep
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing typing takes
 if TYPE_CHECKING:
@@ -36,9 +35,6 @@ ANCHORS = 64
 STRING_BYTES = 256 * 1024
 LONGEST_STRING = 4096  # bytes of UTF-8; longer ones are cut
 REST_NS = 1_000_000_000  # a dead thread's slot is not reused before this: readers poll 20 times a second
-LOCK_NS = 1_000_000_000  # nobody has a reason to hold the file's lock this long
-FINISHED_KEPT = 4
-FINISHED_NS = 60_000_000_000
 
 _ANCHORS_OFF = layout.HEADER_BYTES
 _METAS_OFF = _ANCHORS_OFF + ANCHORS * layout.ANCHOR_BYTES
@@ -72,21 +68,20 @@ class RingFile:
         self._rings: dict[int, mmap.mmap] = {}
         self._void: list[Slot] = []
         self._dropped = 0
-        self.next_anchor = 0
-        self.path = _mapped(name)
+        self.path = opening.mapped(name)
         if self.path:
-            self.fd = _reopen(self.path)
+            self.fd = opening.reopen(self.path)
         else:
             self.path = folder + name
-            _private_folder(folder)
-            remove_finished(folder)
-            self.fd = _new_or_joined(self.path, name)
+            opening.private_folder(folder)
+            sweep(folder)
+            self.fd = opening.new_or_joined(self.path, name)
         try:
             self.new = os.fstat(self.fd).st_size == 0
             if self.new:
                 os.ftruncate(self.fd, FILE_BYTES)
                 os.posix_fallocate(self.fd, 0, CONTROL_BYTES)
-            size = CONTROL_BYTES if self.new else _control_bytes(self.fd)
+            size = CONTROL_BYTES if self.new else opening.control_bytes(self.fd)
             self.control = mmap.mmap(self.fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
             if self.new:
                 self._write_header(started, parent_pid, parent_uuid, level)
@@ -171,7 +166,7 @@ class RingFile:
         """Take it. Raises OSError when it cannot be had within a second."""
         self._thread_lock.acquire()
         try:
-            _lock_file(self.fd)
+            opening.lock(self.fd)
         except BaseException:
             self._thread_lock.release()
             raise
@@ -219,7 +214,8 @@ class RingFile:
         if number >= self.load("name_capacity") * most:
             self.store("names_lost", self.load("names_lost") + 1)
             self._no_room(
-                layout.PROBLEM_NAMES, "the ring's name table is full: the rest of the names appear as <overflow>"
+                layout.PROBLEM_NAMES,
+                "the ring's name table is full: the rest of the names appear as <overflow>",
             )
             return layout.NAME_OVERFLOW
         offset = self.load("names_off") + number * layout.NAME_BYTES
@@ -246,14 +242,9 @@ class RingFile:
     def claim(self) -> Slot:
         """A slot for the calling thread; one that only counts where there is no room. Never raises."""
         try:
-            before = resource.getrusage(resource.RUSAGE_THREAD)
             with self:
                 number = self._claim()
-            slot = Slot(self, number)
-            after = resource.getrusage(resource.RUSAGE_THREAD)
-            # What this took is not to appear in spans that other libraries have open here.
-            slot.add_faults(before.ru_minflt - after.ru_minflt, before.ru_majflt - after.ru_majflt)
-            return slot
+            return Slot(self, number)
         except (OSError, ValueError) as error:
             self.problem = self.problem or f"no room for another thread's ring in {self.path}: {error}"
             slot = Slot(self, -1)
@@ -281,7 +272,7 @@ class RingFile:
 
     def _claim(self) -> int:
         """Number of a slot that is this thread's from now on. Raises OSError or ValueError without room."""
-        tid, handle = _thread.get_native_id(), _thread.get_ident()
+        tid = _thread.get_native_id()
         count, used = self.load("slot_count"), self.load("slots_used")
         dead: list[tuple[int, int]] = []
         fresh: list[int] = []
@@ -292,14 +283,11 @@ class RingFile:
                     fresh.append(number)
             elif state == layout.SLOT_DEAD:
                 dead.append((self._thread_field(number, "died_ns"), number))
-            elif (
-                self.slot_field(number, "tid") == tid and self._thread_field(number, "handle") == handle
-            ):  # claimed by another library
-                self._store_thread(number, "users", self._thread_field(number, "users") + 1)
-                return number
         dead.sort()
         if not (fresh or dead):
-            self._no_room(layout.PROBLEM_SLOTS, f"more than {count} threads at once: the rest are not recorded")
+            self._no_room(
+                layout.PROBLEM_SLOTS, f"more than {count} threads at once: the rest are not recorded"
+            )
             raise ValueError(f"{count} threads are traced already")
         if fresh and (fresh[0] == 0 or not dead or dead[0][0] + REST_NS > time.monotonic_ns()):
             number = fresh[0]
@@ -319,8 +307,10 @@ class RingFile:
         self._store_slot(number, "depth", 0)
         self._store_slot(number, "base", self.slot_field(number, "head"))
         self._store_slot(number, "generation", self.slot_field(number, "generation") + again)
-        for field, value in (("users", 1), ("handle", handle), ("minflt", 0), ("majflt", 0), ("top", 0)):
-            self._store_thread(number, field, value)
+        self._store_thread(number, "users", 1)
+        self._store_thread(
+            number, "handle", 0
+        )  # what this thread has open is known here: nobody can share it
         self._store_slot(number, "state", layout.SLOT_LIVE)
         if number >= used:
             self.store("slots_used", number + 1)
@@ -341,14 +331,11 @@ class RingFile:
         if slot.number < 0:
             with self._thread_lock:
                 self._void.remove(slot)
-                self._dropped += slot.words[0]
+                self._dropped += slot.head
             return
-        users = self._thread_field(slot.number, "users") - 1
-        self._store_thread(slot.number, "users", users)
-        if users == 0:
-            self._store_slot(slot.number, "depth", 0)
-            self._store_thread(slot.number, "died_ns", time.monotonic_ns())
-            self._store_slot(slot.number, "state", layout.SLOT_DEAD)
+        slot.depth_word[0] = 0
+        self._store_thread(slot.number, "died_ns", time.monotonic_ns())
+        self._store_slot(slot.number, "state", layout.SLOT_DEAD)
 
     # Clocks.
 
@@ -359,35 +346,30 @@ class RingFile:
         """The two latest clock anchors, older first; twice the same while there is one only."""
         count = self.load("anchors_count")
         older = _ANCHOR.unpack_from(self.control, self._anchor_at(max(count - 2, 0)))
-        return older, _ANCHOR.unpack_from(self.control, self._anchor_at(count - 1))  # type: ignore[return-value]
+        return older, _ANCHOR.unpack_from(self.control, self._anchor_at(count - 1))
 
-    def anchor(self, now: int, ticks_per_ns: float = 1.0) -> None:
-        """Write a clock anchor and the heartbeat, once a second at most; skipped while another does.
-
-        `now`: in the file's ticks, which the caller converts monotonic nanoseconds to.
-        """
-        if now < self.next_anchor or not self._thread_lock.acquire(blocking=False):
+    def anchor(self) -> None:
+        """Write a clock anchor and the heartbeat when one is due; skipped while somebody else is at it."""
+        if not self._thread_lock.acquire(blocking=False):
             return
         try:
-            self.next_anchor = now + int(1_000_000_000 * ticks_per_ns)
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 self._anchor()
             finally:
                 self._unlock_file()
-        except OSError:  # another library is at it
+        except OSError:
             pass
         finally:
             self._thread_lock.release()
 
     def _anchor(self) -> None:
-        self.store("dropped_plain", self._dropped + sum(slot.words[0] for slot in self._void))
+        self.store("dropped_plain", self._dropped + sum(slot.head for slot in self._void))
         _, (_, last_monotonic, last_realtime, segment) = self.anchors()
         before = time.monotonic_ns()
         realtime = time.time_ns()
         monotonic = (before + time.monotonic_ns()) // 2
-        # A library that can read the ticks writes better anchors of them; where none does for a while, there are
-        # no new ticks to convert either.
+        # Anchors of ticks come from a library that can read them; where none writes there are no ticks.
         if self.tsc or monotonic - last_monotonic < 900_000_000:
             return
         # A step of the wall clock (over 10 ms in what may be seconds) begins a new segment.
@@ -410,126 +392,6 @@ class RingFile:
                 self.store("ended_ns", time.monotonic_ns())
 
 
-class Slot:
-    """One thread's place in the ring file, and the writer's private state for it.
-
-    `ring` and `control` are what records and open spans are packed into; `words` is the slot header as u64:
-    word 0 is the head, word 3 holds the depth (low half) and the newest span id (high half). `line` is the thread
-    line as u64. Number -1: a thread without a slot, whose records are only counted.
-    """
-
-    __slots__ = ("control", "entries", "file", "line", "mask", "number", "ring", "stack", "stack_off", "words")
-
-    def __init__(self, file: RingFile, number: int) -> None:
-        self.file = file
-        self.number = number
-        self.ring: mmap.mmap | bytearray
-        self.control: mmap.mmap | bytearray
-        if number < 0:
-            self.ring = bytearray(layout.RECORD_BYTES)
-            self.control = bytearray(layout.SLOT_BYTES + layout.THREAD_BYTES)
-            header, line = 0, layout.SLOT_BYTES
-            self.mask = self.stack_off = self.entries = 0
-        else:
-            self.ring = file.ring(number)
-            self.control = file.control
-            header = file.load("slots_off") + number * layout.SLOT_BYTES
-            line = file.load("threads_off") + number * layout.THREAD_BYTES
-            self.mask = file.slot_field(number, "mask")
-            self.stack_off = file.slot_field(number, "stack_off")
-            self.entries = layout.STACK_ENTRIES
-        self.words = memoryview(self.control)[header : header + layout.SLOT_BYTES].cast("Q")
-        self.line = memoryview(self.control)[line : line + layout.THREAD_BYTES].cast("Q")
-        # Entries: the span, its id, its depth, its start, and its thread's faults then.
-        self.stack: list[tuple[Any, int, int, int, int, int]] = []
-
-    def add_faults(self, minor: int, major: int) -> None:
-        """Add to what getrusage says of this thread from now on."""
-        self.line[2] = (self.line[2] + minor) & 0xFFFF_FFFF_FFFF_FFFF
-        self.line[3] = (self.line[3] + major) & 0xFFFF_FFFF_FFFF_FFFF
-
-
-def _lock_file(fd: int) -> None:
-    """flock, given up after a second with OSError."""
-    until = time.monotonic_ns() + LOCK_NS
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError:
-            if time.monotonic_ns() > until:
-                raise
-            time.sleep(0.0001)
-
-
-def _mapped(name: str) -> str:
-    """Path of this process's ring when some library has mapped it; else ''."""
-    try:
-        with open("/proc/self/maps", "rb", buffering=0) as file:  # noqa: PTH123
-            text = file.readall()
-    except OSError:
-        return ""
-    at = text.find(name.encode())
-    if at < 0:
-        return ""
-    line = text.rfind(b"\n", 0, at) + 1
-    return os.fsdecode(text[text.index(b"/", line) : at]) + name
-
-
-def _reopen(path: str) -> int:
-    """Open this process's ring, made by another library, and lock it."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        for entry in os.scandir("/proc/self/fd"):  # somebody removed it: through its maker's descriptor
-            if os.readlink(entry.path).startswith(path):  # noqa: PTH115
-                fd = os.open(entry.path, os.O_RDWR | os.O_CLOEXEC)
-                break
-        else:
-            raise
-    _lock_file(fd)
-    return fd
-
-
-def _new_or_joined(path: str, name: str) -> int:
-    """A new, empty, locked file; or the one that another library has made in the meantime, locked."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    for attempt in range(100):
-        mine = True
-        try:
-            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            mine = False
-            try:
-                fd = os.open(path, flags)
-            except FileNotFoundError:
-                continue
-        try:
-            _lock_file(fd)
-            size = os.fstat(fd).st_size
-            if _mapped(name) or (mine and size == 0):
-                return fd
-            # Left by this process from before an exec: pid and start time stay. Open readers keep what they have.
-            if size or mine or attempt > 50:
-                os.unlink(path)  # noqa: PTH108
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
-        time.sleep(0.0001)
-    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-
-
-def _control_bytes(fd: int) -> int:
-    """Size of everything before the rings. Raises ValueError for a file of another version."""
-    head = os.pread(fd, layout.HEADER_BYTES, 0)
-    if head[:8] != layout.MAGIC or head[8:10] != bytes((layout.VERSION_MAJOR, 0)) or head[10] < 1:
-        raise ValueError("this process's ring was made by a library of another version")
-    slots, form = _HEADER["slots_off"]
-    at, code = _SLOT["ring_off"]
-    return int(code.unpack(os.pread(fd, 8, form.unpack_from(head, slots)[0] + at))[0])
-
-
 def _thread_name() -> str:
     threading = sys.modules.get(
         "threading"
@@ -537,42 +399,3 @@ def _thread_name() -> str:
     if threading is None or _thread.get_native_id() == os.getpid():
         return "main"
     return str(threading.current_thread().name)
-
-
-def _private_folder(folder: str) -> None:
-    """Make sure of a folder that only this user can enter: /dev/shm is open to everyone."""
-    try:  # noqa: SIM105 (contextlib takes 2 ms to import)
-        os.mkdir(folder, 0o700)  # noqa: PTH102
-    except FileExistsError:  # as it should be after the first time
-        pass
-    facts = os.lstat(folder)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-        raise PermissionError(f"{folder} is not a private folder of this user")
-
-
-def remove_finished(folder: str) -> None:
-    """Remove rings whose process left in good order: all but the newest 4 that ended within the last minute.
-
-    So they do not pile up where nobody watches, and a viewer started together with a short proof still has
-    time to open its ring (an open ring stays readable after its removal). Rings of crashed processes are left
-    to the viewer. Never raises.
-    """
-    ended_at, form = _HEADER["ended_ns"]
-    finished = []
-    try:  # noqa: SIM105 (contextlib takes 2 ms to import)
-        for entry in os.scandir(folder):
-            if not entry.name.endswith(".ring") or not entry.is_file(follow_symlinks=False):
-                continue
-            with open(entry.path, "rb", buffering=0) as file:  # noqa: PTH123
-                head = file.read(layout.HEADER_BYTES)
-            if len(head) == layout.HEADER_BYTES and head[:8] == layout.MAGIC:
-                (ended,) = form.unpack_from(head, ended_at)
-                pid, started = entry.name.split(".")[:2]
-                if ended and not places.alive(int(pid), int(started)):
-                    finished.append((ended, entry.path))
-        now = time.monotonic_ns()
-        for place, (ended, path) in enumerate(sorted(finished, reverse=True)):
-            if place >= FINISHED_KEPT or ended + FINISHED_NS < now:
-                os.unlink(path)  # noqa: PTH108
-    except (OSError, ValueError):
-        pass  # somebody else's clean-up was faster, or a file is not ours: nothing depends on this

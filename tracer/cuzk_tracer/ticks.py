@@ -21,7 +21,7 @@ MOST = 1 << 61
 
 
 class Ticks:
-    """A piecewise linear clock, built from anchors in order; times before the first anchor are extrapolated."""
+    """A piecewise linear clock, built from anchors in order, extrapolated on both ends."""
 
     def __init__(self) -> None:
         self._ticks: list[int] = []  # where each piece begins, its monotonic time there, and its ns a tick
@@ -31,7 +31,7 @@ class Ticks:
         self._interval = 0
 
     def add(self, ticks: int, monotonic_ns: int, segment: int) -> None:
-        """The next anchor. One that goes back in ticks begins anew; one that no clock can have given is ignored."""
+        """The next anchor. One that goes back in ticks begins anew; what no clock can give is ignored."""
         if not (0 <= ticks < MOST and 0 <= monotonic_ns < MOST):
             return
         last, self._last = self._last, (ticks, monotonic_ns, segment)

@@ -20,7 +20,7 @@ from cuzk_top.widgets.header import Header, Title
 from cuzk_top.widgets.inspector_lines import inspector_lines
 from cuzk_top.widgets.keys_bar import KeysBar, Prompt
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.panel import Panel
+from cuzk_top.widgets.panel import Body, Panel
 from cuzk_top.widgets.stage_lines import stage_lines
 from cuzk_top.widgets.timeline import Numbers, Scene, Timeline
 
@@ -28,11 +28,15 @@ FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
 NOTICE_NS = 5_000_000_000
+NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
     """Draws the session ten times a second while something changes, and nothing otherwise."""
+
+    AUTO_FOCUS = ""
+    """Nothing has the focus, so that every key is the screen's; the prompt takes it while it asks."""
 
     def __init__(self, controls: SessionControls, theme: Theme, clock: Callable[[], int]) -> None:
         super().__init__()
@@ -44,9 +48,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._clock = clock
         self.undo: list[ViewState] = []
         self._drawn: object = None
+        self._said: object = None
+        self._sized: Layout | None = None
         self._text_due_ns = 0
         self._numbers: dict[str, Numbers] = {}
-        self._notice = ("", 0)
+        self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = False
         self.header = Header(theme)
@@ -89,24 +95,24 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._place(layout)
         now = self._clock()
         due = force or now >= self._text_due_ns
+        if now >= self._notice[1]:
+            self._notice = ("", NEVER_NS)
         state = (self.data.revision, self.data.now_ns, self.view, width, height, self.controls.playback())
-        if state == self._drawn and not (due and self._words_change()):
+        words = (state, self._notice, self.controls.snapshot().spans, len(self.controls.lines()))
+        if state == self._drawn and (not due or (words == self._said and not force)):
             return
         self._drawn = state
         self.frame = layout
         if self._sized != layout:
             self._resize(layout)
         if due:
-            self._text_due_ns = now + TEXT_NS
             self._numbers = all_numbers(self.data, self.view, layout)
         self.timeline.draw(Scene(self.data, self.view, layout, self._numbers, self.controls.facts().measured))
         if due:
+            self._said = words
             self._words(layout)
-
-    _sized: Layout | None = None
-
-    def _words_change(self) -> bool:
-        return not self.view.paused or bool(self._notice[0])
+            # Tables of a very large trace take their time: they may have a fiftieth of it.
+            self._text_due_ns = now + max(TEXT_NS, 50 * (self._clock() - now))
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -132,7 +138,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         columns = layout.columns
         first = data.first_ns or data.now_ns
         if not self._placed:
-            self._placed = bool(data.first_ns)
+            self._placed = any(len(row.columns) or row.open is not None for row in data.rows)
             step = viewport.round_step(-(-viewport.DEFAULT_PAGE_NS // columns))
             view = view.looking_at(Window(first, first + step * columns))
         if view.paused:
@@ -142,7 +148,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             last = data.last_ns if self.controls.mode == "replay" else max(data.last_ns, data.now_ns)
             view = view.looking_at(viewport.fit(first, max(first, last), columns))
         elif view.mode == "page" and not (self.controls.mode == "live" and data.ended):
-            running = stats.proofs(data)[2] if view.auto_width else None
+            running = stats.running_proof(data) if view.auto_width else None
             view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, view.auto_width))
         elif view.mode == "follow":
             view = view.looking_at(viewport.follow(view.window, data.now_ns, columns))
@@ -153,19 +159,20 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         room = layout.panel_height
-        lines, fixed = self._tab_lines(width, room)
-        self.panel.draw(self.view.tab, self._status(layout), lines, (width, room + 1), fixed)
+        self.panel.draw(self.view.tab, self._status(layout), self._body(width, room), (width, room + 1))
         self.keys.draw(self.controls.mode, (), width)
 
-    def _tab_lines(self, width: int, room: int) -> tuple[list[Line], int]:
+    def _body(self, width: int, room: int) -> Body:
         if self.view.tab == "stages":
             letters = {row.lane.key: row.lane.letter for row in self.data.rows}
             table = stats.stage_table(self.data)
-            return stage_lines(table, letters, self.skin, width), 1
+            head, make = stage_lines(table, letters, self.skin, width)
+            return Body([head], len(table), make)
         if self.view.tab == "inspector":
-            return inspector_lines(self.data, self.view.selected, self.skin, width, room), 0
-        lines = [Line(self.skin, width).put("  ").put(text) for text in self.controls.lines()]
-        return lines or [Line(self.skin, width).put("  no lines yet", "dim")], 0
+            facts = inspector_lines(self.data, self.view.selected, self.skin, width, room)
+            return Body([], len(facts), facts.__getitem__)
+        lines = self.controls.lines() or ("no lines yet",)
+        return Body([], len(lines), lambda i: Line(self.skin, width).put("  ").put(lines[i]))
 
     def _status(self, layout: Layout) -> str:
         """Right end of the tab line: the selection, else what is hidden."""
@@ -178,7 +185,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
                 busy = sum(stats.busy_ns(source, begin, end, now) for source in outer)
                 count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
                 share = figures.percent(busy, max(1, end - begin))
-                spans = f"{figures.count(count)} spans"
+                spans = f"{figures.count(count)} span{'s' if count != 1 else ''}"
                 return f"selection {figures.spaced(end - begin)}, {row.label} busy {share}, {spans}"
         if layout.hidden:
             return f"{layout.hidden} lane{'s' if layout.hidden > 1 else ''} hidden: z"
@@ -187,10 +194,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _title(self) -> Title:
         facts = self.controls.facts()
         badge, strong = self._badge()
-        text, until = self._notice
-        if self._clock() >= until:
-            text = ""
-            self._notice = ("", 0)
+        text = self._notice[0]
         if self.view.paused and not text:
             since = self.controls.snapshot().spans - self.spans_at_pause
             text = f"+{figures.count(since)} spans since" if since > 0 else ""

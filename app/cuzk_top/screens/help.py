@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from cuzk_top import actions
@@ -18,7 +19,7 @@ KEY_WIDTH = 16
 
 def help_lines(theme: Theme, mode: actions.Mode, width: int) -> list[Line]:
     """Every key that works in this mode and what it does."""
-    lines: list[Line] = []
+    lines: list[Line] = [Line(theme, width)]
     for group, title in actions.GROUPS.items():
         lines.append(Line(theme, width).put("  ").put(title, "ink", True))
         for action in actions.for_mode(mode):
@@ -41,7 +42,7 @@ def _entry(theme: Theme, width: int, keys: str, text: str) -> list[Line]:
 class HelpScreen(Screen[None], inherit_bindings=False):
     """Covers the session; the session goes on underneath."""
 
-    BINDINGS = [  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "leave", show=False),
         Binding("j,down", "scroll_lines(1)", show=False),
         Binding("k,up", "scroll_lines(-1)", show=False),

@@ -116,11 +116,19 @@ def _choose(rows: list[DisplayRow], room: int, cursor: str) -> list[DisplayRow]:
     return [rows[i] for i in sorted(ranked[:room])]
 
 
+_KEEP_COUNTERS = ("host.minflt", "host.cpu", "gpu.0.util", "host.rss", "gpu.0.memory", "host.majflt")
+"""Counters by how long they are kept: major faults are most often a row of nothing."""
+
+
 def _choose_counters(counters: tuple[CounterData, ...], room: int) -> tuple[CounterData, ...]:
     """Counters with data before those without, in their own order."""
     if len(counters) <= room:
         return counters
-    ranked = sorted(range(len(counters)), key=lambda i: (counters[i].missing is not None, i))
+    keep = {key: rank for rank, key in enumerate(_KEEP_COUNTERS)}
+    ranked = sorted(
+        range(len(counters)),
+        key=lambda i: (counters[i].missing is not None, keep.get(counters[i].key, len(keep)), i),
+    )
     return tuple(counters[i] for i in sorted(ranked[:room]))
 
 

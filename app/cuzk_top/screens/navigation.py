@@ -84,15 +84,14 @@ def step_span(
     view: ViewState, snapshot: Snapshot, row: DisplayRow, step: int
 ) -> tuple[RowData, SpanRecord] | None:
     """The next (1) or previous (-1) span of a row by start, an enclosing span before what it encloses."""
-    here = _position(view, row, snapshot.now_ns)
+    here = _position(view, row, snapshot.now_ns, step)
     best: tuple[tuple[int, int], RowData, int] | None = None
     for source in row.sources:
         spans = stats.clipped(source, snapshot.now_ns)
         starts = spans.start_ns
-        side = "right" if (source.depth <= here[1]) == (step > 0) else "left"
-        at = int(np.searchsorted(starts, here[0], "right" if side == "right" else "left"))
-        if step < 0:
-            at = int(np.searchsorted(starts, here[0], "right" if source.depth < here[1] else "left")) - 1
+        # At equal starts the outer span comes first, so depth decides on which side of `here` a row begins.
+        after = source.depth <= here[1] if step > 0 else source.depth < here[1]
+        at = int(np.searchsorted(starts, here[0], "right" if after else "left")) - (step < 0)
         candidates = [at] if 0 <= at < len(starts) else []
         if spans.open_ns is not None:
             candidates.append(-1)
@@ -111,13 +110,14 @@ def step_span(
     return (source, source.open) if source.open is not None else None
 
 
-def _position(view: ViewState, row: DisplayRow, now_ns: int) -> tuple[int, int]:
+def _position(view: ViewState, row: DisplayRow, now_ns: int, step: int) -> tuple[int, int]:
+    """Start and depth of the selected span if it is in this row; else just outside the window's near end."""
     selected = view.selected
-    if selected is not None and any(
-        (s.lane.key, s.track) == (selected.lane, selected.track) for s in row.sources
-    ):
-        return selected.start_ns, selected.depth
-    return min(view.t0_ns + view.window.width_ns // 2, now_ns), -1
+    if selected is not None:
+        mine = (selected.lane, selected.track)
+        if any((source.lane.key, source.track) == mine for source in row.sources):
+            return selected.start_ns, selected.depth
+    return (view.t0_ns, -1) if step > 0 else (min(view.t1_ns, now_ns), -1)
 
 
 def set_edge(view: ViewState, snapshot: Snapshot, row: DisplayRow, start: bool) -> ViewState:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from cuzk_top import actions, figures, viewport
 from cuzk_top.screens import navigation
@@ -26,7 +27,7 @@ SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 class SessionScreen(PointedSession, inherit_bindings=False):
     """What the action table names, one method an action."""
 
-    BINDINGS = [  # noqa: RUF012 (Textual's own shape)
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(action.keys), action.id, action.label, show=False, id=action.id)
         for action in actions.ACTIONS
     ]

@@ -1,6 +1,6 @@
 """Where records come from: each module yields the same batches."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cuzk_top.model import Batch
 
@@ -14,4 +14,13 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of files."""
+        ...
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A source that leaves something behind which a finished recording makes superfluous."""
+
+    def discard(self) -> None:
+        """Remove what was read, if nobody writes it any more."""
         ...

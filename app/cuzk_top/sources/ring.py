@@ -24,7 +24,8 @@ from cuzk_top.model import (
     Session,
     Track,
 )
-from cuzk_tracer import layout, places, reader, ringfile
+from cuzk_tracer import layout, places, reader
+from cuzk_tracer.sweep import sweep
 
 Clock = Callable[[], int]
 
@@ -260,12 +261,12 @@ def ring_files() -> list[Path]:
 
 
 def remove_stale(now_s: float, week_s: float = 7 * 86_400) -> None:
-    """Remove rings nobody will ask for again: finished ones as the tracer does, crashed ones after a week.
+    """Remove rings nobody will ask for again: as the tracer does, and crashed ones after a week.
 
     `now_s` is the wall clock in seconds since the epoch.
     """
     for folder in places.folders():
-        ringfile.remove_finished(folder)
+        sweep(folder)
     for path in ring_files():
         try:
             if path.stat().st_mtime + week_s < now_s:

@@ -116,16 +116,17 @@ class Header(Canvas):
         )
         if snapshot.viewer_cpu is not None:
             share = f"{snapshot.viewer_cpu:.0f}%"
-            fields.append(
-                Field(3, (("viewer ", "dim", False), (share, "text", False), (" of a core", "dim", False)))
-            )
+            words: tuple[Word, ...] = (("viewer ", "dim", False), (share, "text", False))
+            fields.append(Field(3, (*words, (" of a core", "dim", False)) if width >= 140 else words))
         if title.tracing:
             fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
         if snapshot.problems:
             fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
         line = Line(self._theme, width, "bar").put("  " if width >= 80 else " ")
-        gap = 3 if width >= 100 else 2
-        for number, field in enumerate(fit(fields, width - line.x - 1, gap)):
+        room = width - line.x - 1
+        wide = sum(field.width for field in fields) + 3 * (len(fields) - 1) <= room
+        gap = 3 if wide else 2
+        for number, field in enumerate(fit(fields, room, gap)):
             self._put(line, field, gap if number else 0)
         return line
 

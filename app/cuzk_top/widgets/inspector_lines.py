@@ -88,7 +88,7 @@ def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Them
         facts.append(Fact("of proof", f"{figures.percent(duration, whole)} of {figures.spaced(whole)}"))
     for name, value in record.arguments():
         shown = figures.count(value) if isinstance(value, int) else figures.three(value)
-        cost = f", {figures.three(duration / value)} ns each" if name == "points" and value else ""
+        cost = f", {figures.plain(duration / value)} ns each" if name == "points" and value else ""
         facts.append(Fact(name[: LABEL_WIDTH - 1], shown + cost))
     facts.append(Fact("faults", _faults(record)))
     facts += _relatives(snapshot, record, parent, now)
@@ -182,7 +182,7 @@ def _siblings(snapshot: Snapshot, record: SpanRecord, duration: int, theme: Them
             "siblings",
             f"{figures.count(found.count)} of its name, rank {figures.count(found.rank)} (1 slowest)",
         ),
-        Fact("", f"median {figures.spaced(found.median_ns)}, {spread}"),
+        Fact("median", f"{figures.spaced(found.median_ns)}, {spread}"),
     ]
     counts = np.array(found.histogram, dtype=np.float64)
     bars = "".join(theme.glyphs.charts[level] for level in rows.levels(counts, counts.max()).tolist())

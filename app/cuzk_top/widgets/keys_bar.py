@@ -30,9 +30,12 @@ class KeysBar(Canvas):
         self._last = key
         entries = actions.footer(mode, hidden)
         gap = 2
-        while len(entries) > ALWAYS and sum(len(k) + 1 + len(w) + gap for k, w in entries) > width:
+        start = 1 if width < 80 else 2
+        while (
+            len(entries) > ALWAYS and sum(len(k) + 1 + len(w) + gap for k, w in entries) > width - start + 1
+        ):
             del entries[-ALWAYS - 1]
-        line = Line(self._theme, width, "bar").put(" " if width < 80 else "  ")
+        line = Line(self._theme, width, "bar").to(start)
         for number, (keys, label) in enumerate(entries):
             line.put(" " * gap if number else "").put(keys, "ink", True).put(f" {label}", "dim")
         self.show([line.strip()])

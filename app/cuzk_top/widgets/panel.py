@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from textual.strip import Strip
 
@@ -12,6 +13,14 @@ from cuzk_top.widgets.paint import Line
 
 TABS: tuple[tuple[str, str], ...] = (("stages", "Stages"), ("inspector", "Inspector"), ("log", "Log"))
 """Key and title, in the order of the number keys."""
+
+
+class Body(NamedTuple):
+    """Lines of a tab: some that stay, and `lines` that scroll and are made only when they are seen."""
+
+    fixed: Sequence[Line]
+    lines: int
+    make: Callable[[int], Line]
 
 
 class Panel(Canvas):
@@ -28,23 +37,19 @@ class Panel(Canvas):
         """Move the open tab's lines; the next `draw` shows it."""
         self.top = max(0, min(self.top + lines, self._beyond))
 
-    def draw(
-        self, tab: str, status: str, lines: Sequence[Line], size: tuple[int, int], fixed: int = 0
-    ) -> None:
-        """Show the tab line and `lines` in (width, height); the first `fixed` of them do not scroll."""
+    def draw(self, tab: str, status: str, body: Body, size: tuple[int, int]) -> None:
+        """Show the tab line and as much of `body` as fits in (width, height)."""
         width, height = size
-        room = max(0, height - 1 - fixed)
-        rest = lines[fixed:]
-        self._beyond = max(0, len(rest) - room)
+        fixed, count = body.fixed, body.lines
+        room = max(0, height - 1 - len(fixed))
+        self._beyond = max(0, count - room)
         self.top = min(self.top, self._beyond)
+        scroll = ""
         if self._beyond and room:
-            last = min(len(rest), self.top + room)
-            status = (
-                f"{status}   {self.top + 1}-{last} of {len(rest)}: J/K"
-                if status
-                else (f"{self.top + 1}-{last} of {len(rest)}: J/K")
-            )
-        shown = [self._tabs(tab, status, width), *lines[:fixed], *rest[self.top : self.top + room]]
+            last = min(count, self.top + room)
+            scroll = f"{self.top + 1}-{last} of {count}: J/K"
+        shown = [self._tabs(tab, (status, scroll), width), *fixed]
+        shown += [body.make(i) for i in range(self.top, min(count, self.top + room))]
         shown += [Line(self._theme, width) for _ in range(height - len(shown))]
         made: list[tuple[object, Strip]] = []
         for number, line in enumerate(shown[:height]):
@@ -54,7 +59,7 @@ class Panel(Canvas):
         self._made = made
         self.show([strip for _, strip in made])
 
-    def _tabs(self, tab: str, status: str, width: int) -> Line:
+    def _tabs(self, tab: str, words: tuple[str, str], width: int) -> Line:
         theme = self._theme
         rule = " " if theme.surfaces else theme.glyphs.rule
         line = Line(theme, width, "bar")
@@ -67,10 +72,10 @@ class Panel(Canvas):
             else:
                 line.put(f" {number} ", "text").put(f"{title} ", "dim")
             line.put(rule, "dim")
-        if status:
-            start = width - len(status) - 2
-            if start > line.x:
-                line.to(start, "dim", rule).put(f" {status} ", "text")
+        both = "   ".join(word for word in words if word)
+        fits = [text for text in (both, *words) if text and width - len(text) - 2 > line.x]
+        if fits:
+            line.to(width - len(fits[0]) - 2, "dim", rule).put(f" {fits[0]} ", "text")
         return line.to(width, "dim", rule)
 
     def tab_at(self, x: int) -> str | None:

@@ -72,9 +72,11 @@ def span_runs(cells: Cells, labels: Labels, ground: Ground, theme: Theme) -> lis
     """One row of spans. Letters and labels stand in the first whole cells of a span, ``+n`` where n are
     merged.
     """
+    columns = len(cells.left)
+    if not columns:
+        return []
     if theme.whole_cells:
         cells = rows.whole(cells)
-    columns = len(cells.left)
     merged = cells.merged > 0
     change = (
         (cells.left[1:] != cells.left[:-1])
@@ -104,8 +106,17 @@ def span_runs(cells: Cells, labels: Labels, ground: Ground, theme: Theme) -> lis
             under = ground.surfaces[begin]
             front = labels.role(left) if left != BLANK else under
             back = labels.role(right) if right != BLANK else under
-            out.append(segment(theme.glyphs.eighths[split] * width, theme.paint(front, back)))
+            out.append(_shared_cell(front, back, split, under, theme))
     return out
+
+
+def _shared_cell(front: str, back: str, split: int, under: str, theme: Theme) -> Segment:
+    """A cell of two fills, or of one and the ground `under`."""
+    for role in (front, back):
+        pattern = theme.pattern(role) if role != under else " "
+        if pattern != " ":  # a fill without a colour of its own has no partial block: it keeps the cell
+            return segment(pattern, theme.paint(role, under))
+    return segment(theme.glyphs.eighths[split], theme.paint(front, back))
 
 
 def _full_run(text: str, width: int, role: str, theme: Theme, out: list[Segment]) -> None:

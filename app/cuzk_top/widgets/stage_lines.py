@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cuzk_top import figures
 from cuzk_top.stats import Stage
@@ -14,8 +14,10 @@ TIME_WIDTH = 9
 HEADS = (("total", 9), ("self", 9), ("median", 9), ("p95", 9), ("share", 7), ("minflt", 9), ("majflt", 8))
 
 
-def stage_lines(stages: Sequence[Stage], letters: dict[str, str], theme: Theme, width: int) -> list[Line]:
-    """A head and one line a stage; below 96 columns self, p95, majflt and ns per point are left out."""
+def stage_lines(
+    stages: Sequence[Stage], letters: dict[str, str], theme: Theme, width: int
+) -> tuple[Line, Callable[[int], Line]]:
+    """The head, and what makes the line of stage i. Below 96 columns the minor columns are left out."""
     narrow = width < 96
     start = 2 if narrow else 5
     heads = [head for head in HEADS if not narrow or head[0] not in ("self", "p95", "majflt")]
@@ -28,35 +30,35 @@ def stage_lines(stages: Sequence[Stage], letters: dict[str, str], theme: Theme, 
         line.right(head, line.x + size - unit, "dim").to(line.x + unit)
     if per_point:
         line.right("ns/point", line.x + 10, "dim")
-    lines = [line]
-    for stage in stages:
+
+    def make(i: int) -> Line:
+        stage = stages[i]
         letter = letters.get(stage.lane, "").strip()[:1]
-        line = Line(theme, width).to(start - 2)
+        row = Line(theme, width).to(start - 2)
         if letter:
-            line.put(letter, "label", True, known_role(stage.role))
-        line.to(start)
-        line.put(
-            ("  " * stage.indent + stage.label)[: name_width - 1], "ink" if stage.indent == 0 else "text"
-        )
-        line.right(figures.si(stage.count + stage.running), start + name_width + 5)
+            row.put(letter, "label", True, known_role(stage.role))
+        row.to(start)
+        row.put(("  " * stage.indent + stage.label)[: name_width - 1], "ink" if stage.indent == 0 else "text")
+        row.right(figures.si(stage.count + stage.running), start + name_width + 5)
         values: dict[str, int | None] = {
             "total": stage.total_ns, "self": stage.self_ns, "median": stage.median_ns, "p95": stage.p95_ns,
         }  # fmt: skip
         for head, size in heads:
             if head in values:
-                put_time(line, values[head], size)
+                put_time(row, values[head], size)
             elif head == "share":
-                line.right("-" if stage.share is None else figures.percent(stage.share, 1.0), line.x + size)
+                row.right("-" if stage.share is None else figures.percent(stage.share, 1.0), row.x + size)
             else:
                 faults = stage.minflt if head == "minflt" else stage.majflt
-                line.right("-" if faults is None else figures.si(faults), line.x + size)
+                row.right("-" if faults is None else figures.si(faults), row.x + size)
         if per_point:
             cost = stage.ns_per_point
-            line.right("" if cost is None else figures.three(cost), line.x + 10)
+            row.right("" if cost is None else figures.plain(cost), row.x + 10)
         if stage.running:
-            line.put("  running", "dim")
-        lines.append(line)
-    return lines
+            row.put("  running", "dim")
+        return row
+
+    return line, make
 
 
 def put_time(line: Line, ns: int | None, size: int) -> None:

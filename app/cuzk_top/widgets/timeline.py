@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from rich.segment import Segment
 from textual.strip import Strip
 
-from cuzk_top import figures, rows, stats, viewport
+from cuzk_top import figures, rows, viewport
 from cuzk_top.model import CounterData, Snapshot
-from cuzk_top.rows import Cells
 from cuzk_top.screens.layout import DisplayRow, Layout
 from cuzk_top.theme import Theme
-from cuzk_top.viewport import ViewState, Window
+from cuzk_top.viewport import ViewState
+from cuzk_top.widgets.areas import Area, Areas
 from cuzk_top.widgets.canvas import Canvas
 from cuzk_top.widgets.looks import Looks, known_role
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.runs import Ground, blank_run, chart_runs, ground, span_runs
+from cuzk_top.widgets.runs import Ground, blank_run, ground
 
 
 class Numbers(NamedTuple):
@@ -36,23 +36,30 @@ class Scene(NamedTuple):
     view: ViewState
     layout: Layout
     numbers: Mapping[str, Numbers]
-    """By row key and counter key."""
+    """By row key and ``counter KEY``."""
     measured: tuple[str, ...]
     """Sources that measure, for the scale line."""
 
 
+Part = tuple[Hashable, Callable[[], Line]]
+"""Everything that a part of a line shows, and how to make it."""
+MODES = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}
+
+
 class Timeline(Canvas):
-    """Draws a `Scene`. Cells of a row, and its finished strip, are kept as long as nothing they show
-    changes.
-    """
+    """Draws a `Scene`. A line is made again only if something that it shows changed."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("timeline")
         self._theme = theme
+        self._areas = Areas(theme)
         self._looks: Looks | None = None
-        self._runs: dict[str, tuple[Hashable, list[Segment]]] = {}
         self._made: dict[str, tuple[Hashable, Strip]] = {}
-        self._edges: tuple[Hashable, viewport.Int64s] = (None, np.empty(0, np.int64))
+        self._parts: dict[str, tuple[Hashable, list[Segment]]] = {}
+        self._joined: dict[str, tuple[tuple[list[Segment], ...], Strip]] = {}
+        self._width = 0
+        self._axis_kept: tuple[Hashable, viewport.Axis] = (None, viewport.Axis(1, (), 0))
+        self._ground_kept: tuple[Hashable, Ground] = (None, Ground((), -1))
 
     def draw(self, scene: Scene) -> None:
         """Bring the picture up to date."""
@@ -60,87 +67,104 @@ class Timeline(Canvas):
         if self._looks is None:
             self._looks = Looks(snapshot.session)
         self._looks.renew(snapshot.session)
-        window = view.window
-        axis = viewport.axis(window, layout.columns, snapshot.first_ns)
-        base = ground(window, layout.columns, axis, view.selection, snapshot.now_ns)
-        key = (window, layout.columns)
-        if self._edges[0] != key:
-            self._edges = (key, viewport.edges(window, layout.columns))
+        key = (view.window, layout.columns, snapshot.first_ns)
+        if self._axis_kept[0] != key:
+            self._axis_kept = (key, viewport.axis(view.window, layout.columns, snapshot.first_ns))
+        axis = self._axis_kept[1]
+        head = viewport.column_of(view.window, layout.columns, snapshot.now_ns)
+        ground_key = (key, head, view.selection)
+        if self._ground_kept[0] != ground_key:
+            made = ground(view.window, layout.columns, axis, view.selection, snapshot.now_ns)
+            self._ground_kept = (ground_key, made)
+        base = self._ground_kept[1]
+        self._width = layout.width
+        self._areas.begin(view.window, layout.columns, base)
+        frame = (ground_key, layout.width, layout.compact)
         strips = []
         if not layout.compact:
-            strips.append(self._scale(scene))
-        strips.append(self._axis(scene, axis, base))
+            strips.append(
+                self._keep("scale", (frame[0][0], view.mode, scene.measured), lambda: self._scale(scene))
+            )
+        strips.append(self._keep("axis", frame, lambda: self._axis(scene, axis, base)))
         if not layout.compact:
-            strips.append(self._selection(scene, base))
-        cursor = view.cursor if any(row.key == view.cursor for row in layout.rows) else ""
+            marks = (view.marks, len(snapshot.marks))
+            strips.append(self._keep("selection", (frame, marks), lambda: self._selection(scene, base)))
         for row in layout.rows:
-            strips.append(self._lane(scene, row, base, row.key == cursor))
+            strips.append(self._lane(scene, row, row.key == view.cursor))
         if not layout.compact and layout.counters:
-            strips.append(self._counters_title(layout))
-        strips += [self._counter(scene, counter, base) for counter in layout.counters]
+            strips.append(self._keep("counters", layout.width, lambda: self._counters_title(layout)))
+        strips += [self._counter(scene, counter) for counter in layout.counters]
         self.show(strips)
+
+    def _keep(self, name: str, key: Hashable, make: Callable[[], Line]) -> Strip:
+        """The strip made last time if `key`, everything that the line shows, is the same."""
+        found = self._made.get(name)
+        if found is None or found[0] != key:
+            found = self._made[name] = (key, make().strip())
+        return found[1]
+
+    def _row(self, name: str, area: Area, left: Part, right: Part) -> Strip:
+        """A line with an area. What stands beside it is kept apart, since the area changes more often."""
+        parts = (self._part(f"{name} left", left), area.filled, area.rest, self._part(f"{name} right", right))
+        found = self._joined.get(name)
+        if found is not None and all(a is b for a, b in zip(found[0], parts, strict=True)):
+            return found[1]
+        strip = Strip([*parts[0], *parts[1], *parts[2], *parts[3]], self._width)
+        self._joined[name] = (parts, strip)
+        return strip
+
+    def _part(self, name: str, part: Part) -> list[Segment]:
+        key, make = part
+        found = self._parts.get(name)
+        if found is None or found[0] != key:
+            found = self._parts[name] = (key, make().segments)
+        return found[1]
 
     # one method a kind of line
 
-    def _keep(self, name: str, line: Line) -> Strip:
-        """The strip made last time if its line would be the same."""
-        content = tuple(line.segments)
-        found = self._made.get(name)
-        if found is not None and found[0] == content:
-            return found[1]
-        strip = line.strip()
-        self._made[name] = (content, strip)
-        return strip
-
-    def _scale(self, scene: Scene) -> Strip:
+    def _scale(self, scene: Scene) -> Line:
         theme, layout, view = self._theme, scene.layout, scene.view
         window = view.window
         column_ns = window.width_ns / layout.columns
         decimals = figures.clock_decimals(column_ns)
         origin = scene.snapshot.first_ns
         rule = " " if theme.surfaces else theme.glyphs.rule
-        line = Line(theme, layout.width).put(f"{rule} " if rule != " " else "  ", "dim")
+        line = Line(theme, layout.width).put(f"{rule} ", "dim")
         line.put(figures.clock(window.t0_ns - origin, decimals)).put(" to ")
         line.put(figures.clock(window.t1_ns - origin, decimals))
         line.put(f" {rule} ", "dim").put("1 column = ", "dim").put(figures.spaced(round(column_ns)))
-        mode = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}[view.mode]
-        line.put(f" {rule} ", "dim").put(mode)
-        if scene.measured:
-            words = " ".join(scene.measured)
-            start = layout.width - len(words) - 12
-            if start > line.x + 3:
-                line.put(" ").to(start, "dim", rule).put(" measured ", "dim").put(words).put(" ")
-        else:
-            line.put(" ")
-        line.to(layout.width, "dim", rule)
-        return self._keep("scale", line)
+        line.put(f" {rule} ", "dim").put(MODES[view.mode]).put(" ")
+        words = " ".join(scene.measured)
+        start = layout.width - len(words) - 12
+        if words and start > line.x + 3:
+            line.to(start, "dim", rule).put(" measured ", "dim").put(words).put(" ")
+        return line.to(layout.width, "dim", rule)
 
     def _bar(self, line: Line) -> None:
         """The upright rule between areas, or a blank where surfaces separate them."""
         line.put(" " if self._theme.surfaces else self._theme.glyphs.vertical, "dim")
 
-    def _time_area(self, line: Line, layout: Layout, segments: list[Segment]) -> None:
-        line.to(layout.label_width - 1)
+    def _numbers_line(self, layout: Layout) -> Line:
+        """A line that starts behind the time area."""
+        line = Line(self._theme, layout.width)
+        line.x = layout.label_width + layout.columns
         self._bar(line)
-        line.extend(segments, layout.columns)
-        self._bar(line)
-        line.to(layout.numbers_x)
+        return line.to(layout.numbers_x)
 
-    def _axis(self, scene: Scene, axis: viewport.Axis, base: Ground) -> Strip:
+    def _axis(self, scene: Scene, axis: viewport.Axis, base: Ground) -> Line:
         theme, layout = self._theme, scene.layout
-        snapshot = scene.snapshot
+        first_ns = scene.snapshot.first_ns
         text = [" "] * layout.columns
-        now_at = (base.now - 1) if base.now >= 0 else -9
-        now_at = max(0, min(now_at, layout.columns - 3)) if base.now >= 0 else -9
+        now_at = max(0, min(base.now - 1, layout.columns - 3)) if base.now >= 0 else -9
         for tick in axis.ticks_ns:
-            label = viewport.tick_label(tick, snapshot.first_ns, axis.decimals)
+            label = viewport.tick_label(tick, first_ns, axis.decimals)
             at = viewport.column_of(scene.view.window, layout.columns, tick)
             clear = at + len(label) < now_at or at > now_at + 3 or now_at < 0
             if clear and at + len(label) <= layout.columns:
                 text[at : at + len(label)] = label
         line = Line(theme, layout.width)
-        column = figures.spaced(round(scene.view.window.width_ns / layout.columns)).replace(" ", "")
-        line.right("seconds" if not layout.compact else f"{column}/col"[:8], layout.label_width - 1, "dim")
+        heading = "seconds" if not layout.compact else _per_column(scene)
+        line.right(heading, layout.label_width - 1, "dim")
         self._bar(line)
         words = "".join(text)
         if now_at >= 0:
@@ -150,127 +174,120 @@ class Timeline(Canvas):
         self._bar(line)
         line.to(layout.numbers_x)
         if layout.compact:
-            line.right("total", layout.numbers_x + 4, "dim").right("share", layout.numbers_x + 9, "dim")
-        else:
-            line.put("total s", "dim").right("last", layout.width, "dim")
-        return self._keep("axis", line)
+            return line.right("s", layout.numbers_x + 4, "dim")
+        return line.put("total s", "dim").right("last", layout.width, "dim")
 
-    def _selection(self, scene: Scene, base: Ground) -> Strip:
+    def _selection(self, scene: Scene, base: Ground) -> Line:
         theme, layout, view = self._theme, scene.layout, scene.view
-        glyphs = theme.glyphs
-        columns, window = layout.columns, view.window
+        glyphs, columns = theme.glyphs, layout.columns
         text = [" "] * columns
+
+        def put(t_ns: int, letter: str) -> None:
+            at = viewport.column_of(view.window, columns, t_ns)
+            if 0 <= at < columns:
+                text[at] = letter
+
         for mark in scene.snapshot.marks:
-            at = viewport.column_of(window, columns, mark.t_ns)
-            if 0 <= at < columns and mark.t_ns <= scene.snapshot.now_ns:
-                text[at] = "'"
+            if mark.t_ns <= scene.snapshot.now_ns:
+                put(mark.t_ns, "'")
         if view.selection is not None:
-            low = viewport.column_of(window, columns, view.selection[0])
-            high = viewport.column_of(window, columns, max(view.selection[0], view.selection[1] - 1))
+            begin, end = view.selection[0], max(view.selection[0], view.selection[1] - 1)
+            low = viewport.column_of(view.window, columns, begin)
+            high = viewport.column_of(view.window, columns, end)
             for at in range(max(0, low), min(columns, high + 1)):
                 text[at] = glyphs.select_fill
-            if 0 <= low < columns:
-                text[low] = glyphs.select_open
-            if 0 <= high < columns and high > low:
-                text[high] = glyphs.select_close
+            put(end, glyphs.select_close)
+            put(begin, glyphs.select_open)
         for number, mark_ns in enumerate(view.marks, 1):
-            at = viewport.column_of(window, columns, mark_ns)
-            if 0 <= at < columns:
-                text[at] = str(number % 10)
-        segments = blank_run("".join(text), 0, base, theme, "ink")
+            put(mark_ns, str(number % 10))
         line = Line(theme, layout.width).put("  selection", "dim")
-        self._time_area(line, layout, segments)
+        line.to(layout.label_width - 1)
+        self._bar(line)
+        line.extend(blank_run("".join(text), 0, base, theme, "ink"), columns)
+        line.extend(self._numbers_line(layout).segments, layout.numbers_x - line.x)
         if view.selection is not None:
             start = (view.selection[0] - scene.snapshot.first_ns) / 1e9
             length = figures.spaced(view.selection[1] - view.selection[0])
+            forms = [f"{start:.{decimals}f} + {length}" for decimals in (3, 2, 1)]
             room = layout.width - layout.numbers_x
-            words = next(
-                (w for d in (3, 2, 1) if len(w := f"{start:.{d}f} + {length}") <= room), f"+ {length}"
-            )
-            line.put(words, "ink")
-        return self._keep("selection", line)
+            line.put(next((form for form in forms if len(form) <= room), f"+ {length}"), "ink")
+        return line
 
-    def _lane(self, scene: Scene, row: DisplayRow, base: Ground, under_cursor: bool) -> Strip:
+    def _lane(self, scene: Scene, row: DisplayRow, under_cursor: bool) -> Strip:
         theme, layout = self._theme, scene.layout
-        surface = "row selection" if under_cursor else "page"
-        line = Line(theme, layout.width, surface)
-        letter = row.letter[:1].strip()
-        if letter and not row.indent:
-            line.put(letter, "label", True, known_role(row.role))
+        assert self._looks is not None
+        if row.empty and row.missing:
+            area = self._areas.words(row.key, row.missing)
         else:
-            line.put(" ")
-        line.put(">" if under_cursor else " ", "ink", under_cursor)
-        name = " " * row.indent + row.label
-        room = layout.label_width - 3
-        line.put(name[:room], "text" if not row.empty or under_cursor else "dim", under_cursor)
-        line.to(layout.label_width - 1)
-        self._bar(line)
-        line = Line(theme, layout.width).extend(line.segments, line.x)
-        line.extend(self._cells(scene, row, base), layout.columns)
-        self._bar(line)
-        line.to(layout.numbers_x)
+            area = self._areas.lane(row, self._looks, scene.snapshot.now_ns)
         numbers = scene.numbers.get(row.key, Numbers())
-        line.right(numbers.value, layout.numbers_x + 4, "text")
-        if layout.compact:
-            line.right(numbers.note, layout.width, "dim")
-        else:
-            line.right(numbers.note, layout.numbers_x + 10, "text").right(numbers.top, layout.width, "dim")
-        return self._keep(row.key, line)
+        size = (layout.width, layout.compact)
 
-    def _cells(self, scene: Scene, row: DisplayRow, base: Ground) -> list[Segment]:
-        """Runs of a lane, computed again only if a span that is drawn began, grew by an eighth or ended."""
-        now = scene.snapshot.now_ns
-        window, columns = scene.view.window, scene.layout.columns
-        if row.empty and row.missing:
-            key: Hashable = (row.missing, base)
-        else:
-            clipped = [stats.clipped(source, now) for source in row.sources]
-            key = (base, window, tuple(_signature(spans, window, columns) for spans in clipped))
-        found = self._runs.get(row.key)
-        if found is not None and found[0] == key:
-            return found[1]
-        if row.empty and row.missing:
-            segments = blank_run(row.missing[:columns].ljust(columns), 0, base, self._theme, "dim")
-        else:
-            cells: Cells | None = None
-            for number, spans in enumerate(clipped):
-                if spans.total or cells is None:
-                    own = rows.cells(spans, self._edges[1], number)
-                    cells = own if cells is None else rows.overlay(cells, own)
-            assert cells is not None and self._looks is not None
-            segments = span_runs(cells, self._looks.labels(row), base, self._theme)
-        self._runs[row.key] = (key, segments)
-        return segments
+        def left() -> Line:
+            line = Line(theme, layout.label_width, "row selection" if under_cursor else "page")
+            letter = row.letter[:1].strip()
+            if letter and not row.indent:
+                line.put(letter, "label", True, known_role(row.role))
+            else:
+                line.put(" ")
+            line.put(">" if under_cursor else " ", "ink", under_cursor)
+            name = (" " * row.indent + row.label)[: layout.label_width - 3]
+            line.put(name, "text" if not row.empty or under_cursor else "dim", under_cursor)
+            line.to(layout.label_width - 1)
+            self._bar(line)
+            return line
 
-    def _counters_title(self, layout: Layout) -> Strip:
+        def right() -> Line:
+            line = self._numbers_line(layout).right(numbers.value, layout.numbers_x + 4)
+            if layout.compact:
+                return line.right(numbers.note, layout.width, "dim").to(layout.width)
+            line.right(numbers.note, layout.numbers_x + 9)
+            return line.right(numbers.top, layout.width, "dim").to(layout.width)
+
+        look = (size, under_cursor, row.label, row.letter, row.role, row.indent, row.empty)
+        return self._row(row.key, area, (look, left), ((size, numbers), right))
+
+    def _counters_title(self, layout: Layout) -> Line:
         theme = self._theme
         rule = " " if theme.surfaces else theme.glyphs.rule
         line = Line(theme, layout.width).put("  counters ", "text")
-        line.to(layout.label_width, "dim", rule)
+        line.to(layout.label_width - 1, "dim", rule).put(" ")
         words = "same axis; gauges show a column's mean, rates its maximum "
         line.put(words[: layout.columns], "dim").to(layout.numbers_x - 1, "dim", rule).put(" ")
-        line.right("now", layout.numbers_x + 4, "dim").right("max", layout.numbers_x + 11, "dim")
-        return self._keep("counters", line)
+        return line.right("now", layout.numbers_x + 4, "dim").right("max", layout.numbers_x + 11, "dim")
 
-    def _counter(self, scene: Scene, counter: CounterData, base: Ground) -> Strip:
+    def _counter(self, scene: Scene, counter: CounterData) -> Strip:
         theme, layout, now = self._theme, scene.layout, scene.snapshot.now_ns
-        columns = layout.columns
+        name = f"counter {counter.key}"
         if counter.missing is not None:
-            words = f"no data: {counter.missing}"[:columns].ljust(columns)
-            segments = blank_run(words, 0, base, theme, "dim")
+            area = self._areas.words(name, f"no data: {counter.missing}")
         else:
-            per_column = rows.gauge_columns if counter.kind == "gauge" else rows.rate_columns
-            values = per_column(counter.start_ns, counter.t_ns, counter.value, self._edges[1], now)
-            top = rows.chart_top(highest(counter, now), counter.top)
-            segments = chart_runs(rows.levels(values, top), known_role(counter.role), base, theme)
-        line = Line(theme, layout.width).put("" if layout.compact else "  ").put(counter.label)
-        self._time_area(line, layout, segments)
-        numbers = scene.numbers.get(f"counter {counter.key}", Numbers())
-        line.right(numbers.value, layout.numbers_x + 4, "ink")
-        line.right(numbers.top, layout.width if layout.compact else layout.numbers_x + 11)
-        if not layout.compact and numbers.note:
-            line.put(" ").put(numbers.note, "dim")
-        return self._keep(f"counter {counter.key}", line)
+            area = self._areas.chart(counter, rows.chart_top(highest(counter, now), counter.top), now)
+        numbers = scene.numbers.get(name, Numbers())
+
+        size = (layout.width, layout.compact)
+
+        def left() -> Line:
+            line = Line(theme, layout.label_width).put("" if layout.compact else "  ").put(counter.label)
+            line.to(layout.label_width - 1)
+            self._bar(line)
+            return line
+
+        def right() -> Line:
+            line = self._numbers_line(layout).right(numbers.value, layout.numbers_x + 4, "ink")
+            line.right(numbers.top, layout.width if layout.compact else layout.numbers_x + 11)
+            if not layout.compact and numbers.note:
+                line.put(" ").put(numbers.note, "dim")
+            return line.to(layout.width)
+
+        return self._row(name, area, ((size, counter.label), left), ((size, numbers), right))
+
+
+def _per_column(scene: Scene) -> str:
+    """The scale of a narrow screen, where it has no line of its own."""
+    value, unit = figures.duration(round(scene.view.window.width_ns / scene.layout.columns))
+    forms = (f"{value} {unit}/col", f"{value}{unit}/col", f"{value}{unit}/c")
+    return next((form for form in forms if len(form) < scene.layout.label_width), forms[-1])
 
 
 def highest(counter: CounterData, now_ns: int) -> float:
@@ -278,13 +295,3 @@ def highest(counter: CounterData, now_ns: int) -> float:
     values = counter.value[: int(np.searchsorted(counter.start_ns, now_ns, "left"))]
     values = values[np.isfinite(values)]
     return float(values.max()) if len(values) else 0.0
-
-
-def _signature(spans: rows.Spans, window: Window, columns: int) -> Hashable:
-    """What must change for a row's cells to change, as long as window and ground stay."""
-    count = len(spans.start_ns)
-    first = int(spans.start_ns[0]) if count else 0
-    last = int(spans.end_ns[-1]) if count else 0
-    growing = spans.open_ns is not None or last > spans.now_ns
-    eighth = viewport.column_of(window, columns * rows.EIGHTHS * 2, spans.now_ns) if growing else 0
-    return (count, first, last, spans.open_ns, eighth)

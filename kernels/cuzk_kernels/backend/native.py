@@ -21,11 +21,14 @@ SCALAR_BYTES = 32
 COEF_BYTES = 44
 POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)  # PointProblem in host/points.hpp
 COEF_PROBLEMS = ("matrix", "row", "wire")  # CoefProblem in host/quotient.hpp
+CPU_LEVELS = ("portable", "adx", "ifma")  # Level in cuda/x86.cuh: each needs more of the processor
 CURVE_NUMBERS = {"bn254": 0, "bls12381": 1}
 
 _pointer, _i64, _int, _u32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_uint32
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "threads": (_int, ()),
+    "cpu_level": (_int, (_int,)),
+    "field_operation": (None, (_int, _int, _pointer, _pointer, _pointer, _i64)),
     "take_faults": (None, (_pointer,)),
     "point_check": (_i64, (_int, _int, _pointer, _i64, _int, _pointer)),
     "witness_check": (_i64, (_int, _pointer, _i64)),
@@ -37,7 +40,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ntt": (None, (_int, _pointer, _int)),
     "reorder": (None, (_pointer, _int)),
     "montgomery": (None, (_int, _pointer, _pointer, _i64, _int)),
-    "msm_window_bits": (_int, (_int, _int, _i64)),
+    "msm_window_bits": (_int, (_int, _pointer, _i64)),
     "msm_begin": (_pointer, (_int, _int, _pointer, _pointer, _i64, _int)),
     "msm_digits": (None, (_pointer,)),
     "msm_accumulate": (None, (_pointer,)),
@@ -255,12 +258,24 @@ class NativeBackend:
         )
         return NativeScalars(out.address, a.length, out)
 
-    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:
+    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:  # noqa: ARG002 (plain)
         source = _Borrowed(data, count * SCALAR_BYTES)
         return NativeScalars(source.address, count, source)
 
-    def window_bits(self, curve: "Curve", group: int, count: int) -> int:
-        return int(self._library.msm_window_bits(CURVE_NUMBERS[curve.name], group, count))
+    def window_bits(
+        self,
+        curve: "Curve",
+        group: int,  # noqa: ARG002 (G2 costs more, but in proportion)
+        count: int,
+        scalars: NativeScalars | None = None,
+        offset: int = 0,
+    ) -> int:
+        """As the protocol says; with the scalars at hand the width fits how many of their digits are zero."""
+        first = None
+        if scalars is not None and scalars.address is not None:
+            _check_range(scalars, offset, count)
+            first = scalars.address + SCALAR_BYTES * offset
+        return int(self._library.msm_window_bits(CURVE_NUMBERS[curve.name], first, count))
 
     def msm(
         self,
@@ -272,14 +287,13 @@ class NativeBackend:
         count: int,
         steps: MsmSteps,
     ) -> "Point":
-        if offset < 0 or count < 0 or offset + count > scalars.count:
-            raise ValueError(f"scalars {offset} to {offset + count} of {scalars.count}")
+        _check_range(scalars, offset, count)
         if count == 0:
             return None
         source = _Borrowed(points, count * curve.point_bytes(group))
         assert scalars.address is not None
         number = CURVE_NUMBERS[curve.name]
-        bits = self.window_bits(curve, group, count)
+        bits = self.window_bits(curve, group, count, scalars, offset)
         first = scalars.address + SCALAR_BYTES * offset
         handle = self._library.msm_begin(number, group, source.address, first, count, bits)
         try:
@@ -299,8 +313,7 @@ class NativeBackend:
     def fixed_base(
         self, curve: "Curve", group: int, base: "Point", scalars: NativeScalars, count: int
     ) -> bytes:
-        if count > scalars.count:
-            raise ValueError(f"{count} of {scalars.count} scalars")
+        _check_range(scalars, 0, count)
         encoded = _Borrowed(curve.encode(group, base), curve.point_bytes(group))
         out = Memory(count * curve.point_bytes(group))
         number = CURVE_NUMBERS[curve.name]
@@ -311,6 +324,14 @@ class NativeBackend:
         pair = (ctypes.c_uint64 * 2)()
         self._library.take_faults(ctypes.addressof(pair))
         return pair[0], pair[1]
+
+
+def cpu_level(limit: str = CPU_LEVELS[-1]) -> str:
+    """Use no more of the processor than `limit`, one of CPU_LEVELS; returns the level now in use.
+
+    For tests and benchmarks: the library picks the best by itself.
+    """
+    return CPU_LEVELS[library().cpu_level(CPU_LEVELS.index(limit))]
 
 
 def touch(memory: Memory, threads: int) -> None:
@@ -327,6 +348,11 @@ def lock(memory: Memory, threads: int) -> None:
 
 def unlock(memory: Memory) -> None:
     library().lock(memory.address, memory.size, 1, 0)
+
+
+def _check_range(scalars: NativeScalars, offset: int, count: int) -> None:
+    if offset < 0 or count < 0 or offset + count > scalars.count:
+        raise ValueError(f"scalars {offset} to {offset + count} of {scalars.count}")
 
 
 def _check_alike(a: NativeVec, b: NativeVec) -> None:

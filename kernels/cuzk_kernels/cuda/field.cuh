@@ -8,7 +8,7 @@
 #include "params.cuh"
 #if !defined(__CUDACC__) && defined(__x86_64__)
 #define CUZK_X86 1
-#include "mul_x86.cuh"
+#include "x86.cuh"
 #endif
 
 namespace cuzk {
@@ -59,6 +59,10 @@ struct Field {
 
   CUZK_HD friend Field operator+(const Field& a, const Field& b) {
     Field r;
+#ifdef CUZK_X86
+    x86::add<N>(r.v, a.v, b.v, reducer());
+    return r;
+#else
     u64 carry = 0;
     for (int i = 0; i < N; ++i) {
       const u128 t = (u128)a.v[i] + b.v[i] + carry;
@@ -66,10 +70,14 @@ struct Field {
       carry = (u64)(t >> 64);
     }
     return r.subtract_p_once();
+#endif
   }
   CUZK_HD friend Field operator-(const Field& a, const Field& b) {
-    const Limbs<N> p = P::modulus();
     Field r;
+#ifdef CUZK_X86
+    x86::subtract<N>(r.v, a.v, b.v, reducer());
+#else
+    const Limbs<N> p = P::modulus();
     u64 borrow = 0;
     for (int i = 0; i < N; ++i) {
       const u128 t = (u128)a.v[i] - b.v[i] - borrow;
@@ -83,6 +91,7 @@ struct Field {
       r.v[i] = (u64)t;
       carry = (u64)(t >> 64);
     }
+#endif
     return r;
   }
   CUZK_HD Field operator-() const { return zero() - *this; }
@@ -91,7 +100,7 @@ struct Field {
   // a * b / R. The second factor may be any integer below 2^(64 N); the first must be reduced.
   CUZK_HD friend Field operator*(const Field& a, const Field& b) {
 #ifdef CUZK_X86
-    if (x86::has_adx()) {
+    if (x86::level >= x86::adx) {
       Field r;
       x86::multiply<N>(r.v, a.v, b.v, reducer());
       return r;
@@ -99,18 +108,18 @@ struct Field {
 #endif
     return multiply_portable(a, b);
   }
-  CUZK_HD static Field multiply_portable(const Field& a, const Field& b) {
+  CUZK_HD CUZK_CALL static Field multiply_portable(const Field& a, const Field& b) {
     const Limbs<N> p = P::modulus();
     u64 t[N];
     for (int i = 0; i < N; ++i) t[i] = 0;
-#pragma GCC unroll 6
+    CUZK_UNROLL
     for (int i = 0; i < N; ++i) {
       u128 s = (u128)a.v[0] * b.v[i] + t[0];
       u64 carry = (u64)(s >> 64);
       const u64 m = (u64)s * P::inverse();
       u128 d = (u128)m * p.v[0] + (u64)s;
       u64 borrow = (u64)(d >> 64);
-#pragma GCC unroll 6
+      CUZK_UNROLL
       for (int j = 1; j < N; ++j) {
         s = (u128)a.v[j] * b.v[i] + t[j] + carry;
         carry = (u64)(s >> 64);

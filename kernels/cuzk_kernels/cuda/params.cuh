@@ -8,8 +8,12 @@
 
 #if defined(__CUDACC__)
 #define CUZK_HD __host__ __device__
+#define CUZK_UNROLL _Pragma("unroll")
+#define CUZK_CALL __noinline__  // a call on the GPU for now: inlined, point additions take minutes to compile
 #else
 #define CUZK_HD
+#define CUZK_UNROLL _Pragma("GCC unroll 8")
+#define CUZK_CALL __attribute__((noinline))  // the common case is the call in x86.cuh
 #endif
 
 namespace cuzk {
@@ -24,7 +28,7 @@ struct Limbs {
 };
 
 // -1/p modulo 2^64 by Newton iteration: each step doubles the number of correct low bits, from 3.
-constexpr u64 negative_inverse(u64 p) {
+CUZK_HD constexpr u64 negative_inverse(u64 p) {
   u64 x = p;
   for (int i = 0; i < 5; ++i) x *= 2 - p * x;
   return ~x + 1;
@@ -32,7 +36,7 @@ constexpr u64 negative_inverse(u64 p) {
 
 // 2^bits mod p by repeated doubling; needs a spare top bit in p.
 template <int N>
-constexpr Limbs<N> power_of_two_mod(const Limbs<N>& p, int bits) {
+CUZK_HD constexpr Limbs<N> power_of_two_mod(const Limbs<N>& p, int bits) {
   Limbs<N> x{};
   x.v[0] = 1;
   for (int k = 0; k < bits; ++k) {

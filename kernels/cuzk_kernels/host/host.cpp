@@ -42,8 +42,8 @@ template <class C, class Call>
 void with_transform(int log, Call&& call) {
   using Scalar = Transform<C, ScalarLanes<typename C::Fr>>;
   if (log < Scalar::least_log) return call(SmallTransform<C>(log));
-#if defined(__x86_64__)
-  if (ifma::available()) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
+#ifdef CUZK_IFMA
+  if (x86::level >= x86::ifma) return call(Transform<C, ifma::Lanes<typename C::Fr>>(log));
 #endif
   call(Scalar(log));
 }
@@ -54,6 +54,15 @@ void with_transform(int log, Call&& call) {
 using namespace cuzk;
 
 CUZK_API int cuzk_threads() { return Pool::get().threads(); }
+
+// Uses no more than `limit` of x86::Level from now on; returns the level in use. For tests and benchmarks.
+CUZK_API int cuzk_cpu_level(int limit) {
+#ifdef CUZK_X86
+  return x86::level = std::min(x86::detect(), limit);
+#else
+  return 0 * limit;
+#endif
+}
 
 CUZK_API void cuzk_take_faults(uint64_t* minor_major) {
   Pool::get().take_faults(minor_major, minor_major + 1);
@@ -95,22 +104,15 @@ CUZK_API int64_t cuzk_eval_ab(int curve, const unsigned char* coefs, int64_t n_c
 CUZK_API void cuzk_product(int curve, const void* a, const void* b, void* c, int64_t n) {
   with_curve(curve, [&](auto tag) {
     using Fr = typename decltype(tag)::type::Fr;
-    const Fr *x = static_cast<const Fr*>(a), *y = static_cast<const Fr*>(b);
-    Fr* out = static_cast<Fr*>(c);
-    Pool::get().ranges(size_t(n), 1024, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) out[i] = x[i] * y[i];
-    });
+    multiply_rows(static_cast<const Fr*>(a), static_cast<const Fr*>(b), static_cast<Fr*>(c), size_t(n));
   });
 }
 
 CUZK_API void cuzk_pointwise(int curve, const void* a, const void* b, const void* c, void* scalars, int64_t n) {
   with_curve(curve, [&](auto tag) {
     using Fr = typename decltype(tag)::type::Fr;
-    const Fr *x = static_cast<const Fr*>(a), *y = static_cast<const Fr*>(b), *z = static_cast<const Fr*>(c);
-    Fr* out = static_cast<Fr*>(scalars);
-    Pool::get().ranges(size_t(n), 1024, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) out[i] = (x[i] * y[i] - z[i]).from_montgomery();
-    });
+    combine_rows(static_cast<const Fr*>(a), static_cast<const Fr*>(b), static_cast<const Fr*>(c),
+                 static_cast<Fr*>(scalars), size_t(n));
   });
 }
 
@@ -162,9 +164,39 @@ CUZK_API void cuzk_montgomery(int curve, const unsigned char* in, unsigned char*
   });
 }
 
-CUZK_API int cuzk_msm_window_bits(int curve, int group, int64_t n) {
-  return with_group(curve, group, [&](auto tag) {
-    return best_window_bits(decltype(tag)::type::Curve::scalar_bits, size_t(n));
+// One operation on n raw elements of a prime field (0 Bn254Q, 1 Bn254R, 2 Bls381Q, 3 Bls381R), for tests:
+// 0 a * b / R, 1 a + b, 2 a - b, 3 1/a in Montgomery form, 4 a * b / R52 with IFMA (n a multiple of 8).
+CUZK_API void cuzk_field_operation(int field, int operation, const void* a, const void* b, void* out, int64_t n) {
+  const auto run = [&](auto tag) {
+    using F = typename decltype(tag)::type;
+    const F *x = static_cast<const F*>(a), *y = static_cast<const F*>(b);
+    F* z = static_cast<F*>(out);
+#ifdef CUZK_IFMA
+    if (operation == 4) {
+      using Lanes = ifma::Lanes<F>;
+      typename Lanes::Value u, v;
+      for (int64_t i = 0; i < n; i += 8) {
+        Lanes::load(x + i, 1, &u);
+        Lanes::load(y + i, 1, &v);
+        Lanes::store_product(&u, &v, z + i, 1);
+      }
+      return;
+    }
+#endif
+    for (int64_t i = 0; i < n; ++i) {
+      z[i] = operation == 0 ? x[i] * y[i] : operation == 1 ? x[i] + y[i] : operation == 2 ? x[i] - y[i] : x[i].inverted();
+    }
+  };
+  if (field == 0) return run(Tag<Bn254::Fq>{});
+  if (field == 1) return run(Tag<Bn254::Fr>{});
+  if (field == 2) return run(Tag<Bls381::Fq>{});
+  run(Tag<Bls381::Fr>{});
+}
+
+CUZK_API int cuzk_msm_window_bits(int curve, const unsigned char* scalars, int64_t n) {
+  return with_curve(curve, [&](auto tag) {
+    using C = typename decltype(tag)::type;
+    return best_window_bits<typename C::Fr::Params>(C::scalar_bits, size_t(n), scalars);
   });
 }
 
@@ -173,8 +205,8 @@ CUZK_API void* cuzk_msm_begin(int curve, int group, const unsigned char* points,
                               int64_t n, int window_bits) {
   return with_group(curve, group, [&](auto tag) -> MsmBase* {
     using G = typename decltype(tag)::type;
-#if defined(__x86_64__)
-    if (ifma::available()) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
+#ifdef CUZK_IFMA
+    if (x86::level >= x86::ifma) return new Msm<G, ifma::Engine<G>>(points, scalars, size_t(n), window_bits);
 #endif
     return new Msm<G, ScalarEngine<G>>(points, scalars, size_t(n), window_bits);
   });

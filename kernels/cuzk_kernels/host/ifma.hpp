@@ -6,25 +6,18 @@
 // base field). A product of a < A p and b < B p is below (A B p / R52 + 1) p. Limbs are below 2^52 wherever a
 // value is multiplied or stored; the top limb takes what is left.
 //
-// Everything in this file is compiled for IFMA whatever the compiler's flags; call it only where
-// ifma::available().
+// Everything in this file is compiled for IFMA whatever the compiler's flags; call it only at x86::level ifma.
 #pragma once
 
-#include "params.cuh"
+#include "field.cuh"
 
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
 #include <immintrin.h>
 
 #define CUZK_INLINE inline __attribute__((always_inline))
 #define CUZK_NOINLINE __attribute__((noinline))
 
 namespace cuzk::ifma {
-
-inline bool available() {
-  static const bool yes = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
-  return yes;
-}
 
 inline constexpr int limb_bits = 52;
 inline constexpr u64 limb_mask = (u64(1) << limb_bits) - 1;
@@ -146,6 +139,13 @@ struct F8 {
       twice &= _mm512_cmpeq_epi64_mask(v[j], broadcast(pp.v[j]));
     }
     return zero | once | twice;
+  }
+  CUZK_INLINE __mmask8 below_p_lanes() const {
+    constexpr Limbs<N> p = M::multiple(1);
+    F8 less;
+    for (int j = 0; j < N; ++j) less.v[j] = _mm512_sub_epi64(v[j], broadcast(p.v[j]));
+    less.carry();
+    return _mm512_movepi64_mask(less.v[N - 1]);
   }
   CUZK_INLINE __mmask8 all_zero_lanes() const {
     Word8 bits = v[0];

@@ -9,7 +9,7 @@
 #include "ifma.hpp"
 #include "msm.hpp"
 
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
 
 namespace cuzk::ifma {
 
@@ -274,6 +274,45 @@ struct Engine {
       y->part(i) = F8<P>::from_words(w + words * (K8::degree + i), S::y_shift);
     }
     *y = K8::select(negative, *y, K8::template negate<S::y_loaded>(*y));
+  }
+
+  // b of the scaled curve, u^6 b, in R52's form.
+  static CUZK_NOINLINE void scaled_b(K8* out) {
+    using Fq = typename G::Curve::Fq;
+    using M = Prime<P>;
+    constexpr int halvings = 64 * M::words - M::bits - 6 * S::t;
+    F b = G::b();
+    const Fq factor = Fq::from_u64(2).inverted().power(u64(halvings));
+    Fq parts[K8::degree];
+    memcpy(parts, &b, sizeof b);
+    for (int i = 0; i < K8::degree; ++i) {
+      const Fq part = parts[i] * factor;
+      Limbs<M::words> words;
+      memcpy(words.v, part.v, sizeof words.v);
+      out->part(i) = F8<P>::all(M::split(words, 1));
+    }
+  }
+
+  // Whether eight points are reduced and on the curve, or infinity; b from scaled_b.
+  static CUZK_NOINLINE bool all_on_curve(const unsigned char* points, const K8& b) {
+    constexpr int words = F8<P>::words;
+    const F8<P> one = F8<P>::one();
+    const void* rows[8];
+    for (int i = 0; i < 8; ++i) rows[i] = points + size_t(i) * 8 * point_words;
+    Word8 w[point_words];
+    gather<point_words>(rows, w);
+    __mmask8 sound = 0xff;
+    for (int k = 0; k < 2 * K8::degree; ++k) sound &= F8<P>::from_words(w + words * k, 0).below_p_lanes();
+    if (sound != 0xff) return false;
+    K8 x, y;
+    load_points(rows, 0, &x, &y);
+    const K8 yy = K8::template mul<S::y_loaded>(y, y);
+    const K8 xx = K8::template mul<S::x_bound>(x, x);
+    K8 difference = K8::template sub<3>(K8::template mul<3>(x, xx) + b, yy);
+    for (int i = 0; i < K8::degree; ++i) multiply(&difference.part(i), difference.part(i), one);
+    Word8 any = w[0];
+    for (int k = 1; k < point_words; ++k) any = _mm512_or_si512(any, w[k]);
+    return (difference.zero_lanes() | _mm512_cmpeq_epi64_mask(any, broadcast(0))) == 0xff;
   }
 
   // As accumulate_piece in msm.cuh, for eight pieces of one window side by side.

@@ -7,7 +7,7 @@
 #include "ifma.hpp"
 #include "ntt.hpp"
 
-#if defined(__x86_64__)
+#ifdef CUZK_IFMA
 
 namespace cuzk::ifma {
 

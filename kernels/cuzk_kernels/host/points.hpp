@@ -5,6 +5,7 @@
 
 #include "buffer.hpp"
 #include "groups.cuh"
+#include "ifma_msm.hpp"
 #include "msm.cuh"
 #include "pool.hpp"
 
@@ -27,8 +28,17 @@ size_t check_points(const unsigned char* points, size_t n, bool subgroup, int* p
   using F = typename G::F;
   const F b = G::b();
   std::atomic<size_t> first_bad{n};
+#ifdef CUZK_IFMA
+  const bool wide = x86::level >= x86::ifma && !subgroup;
+  typename ifma::Engine<G>::K8 wide_b;
+  if (wide) ifma::Engine<G>::scaled_b(&wide_b);
+#endif
   Pool::get().ranges(n, subgroup ? 8 : 512, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end && i < first_bad.load(std::memory_order_relaxed); ++i) {
+#ifdef CUZK_IFMA
+      while (wide && i + 8 <= end && ifma::Engine<G>::all_on_curve(points + i * sizeof(Affine<F>), wide_b)) i += 8;
+      if (i == end) return;
+#endif
       if (check_point<G>(load_point<F>(points, i), b, subgroup) == sound) continue;
       size_t lowest = first_bad.load();
       while (i < lowest && !first_bad.compare_exchange_weak(lowest, i)) {

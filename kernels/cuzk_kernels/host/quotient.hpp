@@ -79,4 +79,19 @@ size_t evaluate(const unsigned char* coefs, size_t n, const unsigned char* witne
   return bad;
 }
 
+// out = a o b, and the scalars a o b - c out of Montgomery form.
+template <class Fr>
+void multiply_rows(const Fr* a, const Fr* b, Fr* out, size_t n) {
+  Pool::get().ranges(n, 1024, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) out[i] = a[i] * b[i];
+  });
+}
+
+template <class Fr>
+void combine_rows(const Fr* a, const Fr* b, const Fr* c, Fr* out, size_t n) {
+  Pool::get().ranges(n, 1024, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) out[i] = (a[i] * b[i] - c[i]).from_montgomery();
+  });
+}
+
 }  // namespace cuzk

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cuzk_tracer import layout, places, reader, ringfile
+from cuzk_tracer import layout, places, reader, sweep
 
 
 def rows(ring: reader.Ring) -> list[tuple[str, np.void]]:
@@ -196,6 +196,25 @@ def test_off_by_the_environment_makes_no_file(runtime):
     assert runtime.rings() == []
 
 
+def test_odd_names_and_values_do_not_raise(runtime):
+    runtime.run("""
+        import cuzk_tracer
+        class Odd:
+            def __str__(self): raise RuntimeError
+        cuzk_tracer.meta(a=Odd(), b=5)
+        cuzk_tracer.counter(["list"], "three"); cuzk_tracer.mark(7)
+        with cuzk_tracer.span(5, a0=None, a1=6): pass
+        with cuzk_tracer.span("\\udc80 half a character"): pass
+        cuzk_tracer.mark("x" * 10_000)
+        for i in range(100): cuzk_tracer.meta(**{f"k{i}": str(i) + "v" * 4000})
+        assert "string area is full" in cuzk_tracer.problem()
+    """)
+    ring = runtime.ring()
+    names = [name for name, _ in rows(ring)]
+    assert names == ["['list']", "7", "5", "? half a character", "x" * 4096]
+    assert ring.meta["b"] == "5" and "a" not in ring.meta
+
+
 def test_an_off_span_swallows_no_exception(runtime):
     runtime.run(
         """
@@ -235,8 +254,10 @@ def test_nothing_raises_where_no_ring_can_be_written(runtime):
     finally:
         theirs.rmdir()
     assert out.startswith("None cannot write a trace ring in ")
-    assert f"{blocked}: {os.strerror(errno.EEXIST)}" in out or f"{blocked}: not a private folder" in out or (
-        f"{blocked} is not a private folder" in out
+    assert (
+        f"{blocked}: {os.strerror(errno.EEXIST)}" in out
+        or f"{blocked}: not a private folder" in out
+        or (f"{blocked} is not a private folder" in out)
     )
     assert str(theirs) in out
 
@@ -407,10 +428,14 @@ def test_the_folder_and_the_file_are_private(runtime):
 
 
 def test_finished_rings_do_not_pile_up(runtime):
-    for _ in range(ringfile.FINISHED_KEPT + 3):
+    for _ in range(sweep.FINISHED_KEPT + 3):
         runtime.run("import cuzk_tracer; cuzk_tracer.open()")
-    assert len(runtime.rings()) == ringfile.FINISHED_KEPT + 1
-    kept = runtime.rings()[0]
+    assert len(runtime.rings()) == sweep.FINISHED_KEPT + 1
+    for _ in range(sweep.CRASHED_KEPT + 3):
+        runtime.run("import cuzk_tracer, os; cuzk_tracer.open(); os._exit(0)")
+    assert len(runtime.rings()) == sweep.FINISHED_KEPT + sweep.CRASHED_KEPT + 1
+    runtime.run("import cuzk_tracer; cuzk_tracer.open()")
+    kept = max(runtime.rings(), key=lambda path: path.stat().st_mtime_ns)
     ring = reader.Ring(kept)
     assert ring.ended_ns > 0 and not ring.alive()
 

@@ -1244,20 +1244,21 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, uint64_t started)
     return 0;
 }
 
-/* Remove rings whose process left in good order, but for the newest 4 that ended within the last minute. Those of
- * crashed processes are left to the viewer. */
+/* Keep rings from piling up (sweep.py): of the processes that left in good order the newest 4 that ended within the
+ * last minute stay, of those that did not the newest 16. */
 CUZK_TRACE__COLD void cuzk_trace__tidy(const char *folder)
 {
-    enum { KEPT = 4, MOST = 256 };
+    enum { FINISHED_KEPT = 4, CRASHED_KEPT = 16, MOST = 256 };
     struct cuzk_trace__header head;
     struct {
-        int64_t ended_ns;
+        int64_t last_ns;
+        int crashed;
         char name[48];
-    } *found = NULL, swap;
+    } *found = NULL;
     int64_t now = cuzk_trace__monotonic();
     struct dirent *entry;
     DIR *list = opendir(folder);
-    int count = 0, i, k, fd, pid;
+    int count = 0, newer, i, k, fd, pid;
     unsigned long long started;
     if (list)
         found = (__typeof__(found))malloc(MOST * sizeof *found);
@@ -1268,21 +1269,20 @@ CUZK_TRACE__COLD void cuzk_trace__tidy(const char *folder)
             continue;
         fd = openat(dirfd(list), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
-            memcmp(head.magic, "CZRING01", 8) == 0 && head.ended_ns && cuzk_trace__start_time(pid) != started) {
-            found[count].ended_ns = head.ended_ns;
+            memcmp(head.magic, "CZRING01", 8) == 0 && cuzk_trace__start_time(pid) != started) {
+            found[count].crashed = head.ended_ns == 0;
+            found[count].last_ns = head.ended_ns ? head.ended_ns : head.heartbeat_ns;
             memcpy(found[count++].name, entry->d_name, length + 1);
         }
         if (fd >= 0)
             close(fd);
     }
-    for (i = 0; i < count; i++) { /* newest first, as far as it matters */
-        for (k = i + 1; k < count && i < KEPT; k++)
-            if (found[k].ended_ns > found[i].ended_ns) {
-                swap = found[i];
-                found[i] = found[k];
-                found[k] = swap;
-            }
-        if (i >= KEPT || found[i].ended_ns + 60 * (int64_t)1000000000 < now)
+    for (i = 0; i < count; i++) {
+        for (newer = k = 0; k < count; k++)
+            newer += found[k].crashed == found[i].crashed &&
+                     (found[k].last_ns > found[i].last_ns || (found[k].last_ns == found[i].last_ns && k < i));
+        if (found[i].crashed ? newer >= CRASHED_KEPT
+                             : newer >= FINISHED_KEPT || found[i].last_ns + 60 * (int64_t)1000000000 < now)
             unlinkat(dirfd(list), found[i].name, 0);
     }
     free(found);

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
 from cuzk_top.app import CuzkTop
-from cuzk_top.model import FLAG_FAULTS, FLAG_OPEN, KIND_COUNTER, KIND_SPAN, Batch, Columns, Name, Session, Snapshot, Track
+from cuzk_top.model import (
+    FLAG_FAULTS,
+    FLAG_OPEN,
+    KIND_COUNTER,
+    KIND_SPAN,
+    Batch,
+    Columns,
+    Name,
+    Session,
+    Snapshot,
+    Track,
+)
 from cuzk_top.screens.session import Facts, Playback
 from cuzk_top.store import Store
 from cuzk_top.theme import Theme
@@ -23,31 +35,48 @@ REALTIME_NS = 1_796_133_540 * 1_000_000_000
 SpanSpec = tuple[str, float, float | None]
 """Name, start and end in ms; no end: still open. Nesting follows from the times."""
 
-ARGUMENTS = {"msm.h": ("points", "window_bits"), "msm.l": ("points", "window_bits"), "msm.a": ("points", "window_bits"),
-             "msm.b_g1": ("points", "window_bits"), "msm.b_g2": ("points", "window_bits")}  # fmt: skip
+ARGUMENTS = {f"msm.{kind}": ("points", "window_bits") for kind in ("h", "l", "a", "b_g1", "b_g2")}
 
+JOB = "chain-2^16"
 SCALE = 40.0
+
+
+def _msm(kind: str, *edges: float) -> list[SpanSpec]:
+    """One multiexponentiation and its steps, one after another between the edges."""
+    steps = ("digits", "accumulate", "reduce", "horner")
+    inside = [(f"msm.{kind}.{step}", *pair) for step, pair in zip(steps, pairwise(edges[:-1]), strict=False)]
+    return [(f"msm.{kind}", edges[0], edges[-1]), *inside]
+
+
 PROOF: tuple[SpanSpec, ...] = (
-    ("key.load", 0, 18), ("check.points", 18, 60),
+    ("key.load", 0, 18),
+    ("check.points", 18, 60),
     ("prove", 60, 980),
-    ("synthesis", 62, 300), ("synthesis.witness.load", 64, 190), ("synthesis.abc.eval", 190, 298),
-    ("quotient", 300, 520), ("quotient.intt.a", 300, 340), ("quotient.intt.b", 340, 380), ("quotient.intt.c", 380, 420),
-    ("quotient.coset", 420, 430), ("quotient.ntt.a", 430, 460), ("quotient.ntt.b", 460, 490), ("quotient.ntt.c", 490, 515),
+    ("synthesis", 62, 300),
+    ("synthesis.witness.load", 64, 190),
+    ("synthesis.abc.eval", 190, 298),
+    ("quotient", 300, 520),
+    ("quotient.intt.a", 300, 340),
+    ("quotient.intt.b", 340, 380),
+    ("quotient.intt.c", 380, 420),
+    ("quotient.coset", 420, 430),
+    ("quotient.ntt.a", 430, 460),
+    ("quotient.ntt.b", 460, 490),
+    ("quotient.ntt.c", 490, 515),
     ("quotient.pointwise", 515, 519),
-    ("msm.h", 520, 700), ("msm.h.digits", 520, 530), ("msm.h.accumulate", 530, 680), ("msm.h.reduce", 680, 698),
-    ("msm.h.horner", 698, 699.5),
-    ("msm.l", 700, 760), ("msm.l.digits", 700, 705), ("msm.l.accumulate", 705, 750), ("msm.l.reduce", 750, 759),
-    ("msm.a", 760, 810), ("msm.a.digits", 760, 764), ("msm.a.accumulate", 764, 802), ("msm.a.reduce", 802, 809),
-    ("msm.b_g1", 810, 860), ("msm.b_g1.digits", 810, 814), ("msm.b_g1.accumulate", 814, 852), ("msm.b_g1.reduce", 852, 859),
-    ("msm.b_g2", 860, 970), ("msm.b_g2.digits", 860, 864), ("msm.b_g2.accumulate", 864, 952), ("msm.b_g2.reduce", 952, 969),
+    *_msm("h", 520, 530, 680, 698, 699.5, 700),
+    *_msm("l", 700, 705, 750, 759, 760),
+    *_msm("a", 760, 764, 802, 809, 810),
+    *_msm("b_g1", 810, 814, 852, 859, 860),
+    *_msm("b_g2", 860, 864, 952, 969, 970),
     ("finalize", 970, 978),
     ("verify", 982, 1000),
-)  # fmt: skip
+)
 """One proof in a thousandth of its real length; `proofs` scales and repeats it."""
 
 
 def proofs(count: int, scale: float = SCALE, until_ms: float | None = None) -> list[SpanSpec]:
-    """`count` proofs one after another, the later ones a little slower; cut at `until_ms`, where spans stay open."""
+    """`count` proofs one after another, each a little slower; cut at `until_ms`, where spans stay open."""
     made: list[SpanSpec] = []
     at = 0.0
     for number in range(count):
@@ -65,7 +94,11 @@ def proofs(count: int, scale: float = SCALE, until_ms: float | None = None) -> l
 
 def columns_of(spans: Sequence[SpanSpec], names: dict[str, int], now_ms: float, is_open: bool) -> Columns:
     """Spans of one thread as records; ids in order of start, parents and depths from nesting."""
-    ordered = sorted(enumerate(spans), key=lambda item: (item[1][1], -(item[1][2] or 1e18)))
+    # Of spans with the same times the one with the shorter path is the outer one; `prove` is around all.
+    ordered = sorted(
+        enumerate(spans),
+        key=lambda item: (item[1][1], -(item[1][2] or 1e18), item[1][0] != "prove", item[1][0].count(".")),
+    )
     stack: list[tuple[int, float]] = []
     rows: list[dict[str, int]] = []
     for number, (name, start, end) in ordered:
@@ -77,13 +110,21 @@ def columns_of(spans: Sequence[SpanSpec], names: dict[str, int], now_ms: float, 
             faults = int((finish - start) * 3) if name.count(".") < 2 else 0
             rows.append(
                 {
-                    "start_ns": BASE_NS + round(start * MS), "end_ns": BASE_NS + round(finish * MS), "kind": KIND_SPAN,
-                    "flags": (FLAG_OPEN if end is None else 0) | (FLAG_FAULTS if faults else 0), "depth": len(stack),
-                    "track": 1, "name": names[name], "id": identity, "parent": stack[-1][0] if stack else 0,
-                    "a0": 65_536 if name in ARGUMENTS else 0, "a1": 13 if name in ARGUMENTS else 0,
-                    "minflt": faults, "majflt": 0, "seq": number,
+                    "start_ns": BASE_NS + round(start * MS),
+                    "end_ns": BASE_NS + round(finish * MS),
+                    "kind": KIND_SPAN,
+                    "flags": (FLAG_OPEN if end is None else 0) | (FLAG_FAULTS if faults else 0),
+                    "depth": len(stack),
+                    "track": 1,
+                    "name": names[name],
+                    "id": identity,
+                    "parent": stack[-1][0] if stack else 0,
+                    "a0": 65_536 if name in ARGUMENTS else 0,
+                    "a1": 13 if name in ARGUMENTS else 0,
+                    "minflt": faults,
+                    "seq": number,
                 }
-            )  # fmt: skip
+            )
         stack.append((identity, 1e18 if end is None else end))
     rows.sort(key=lambda row: row["end_ns"])
     keys = rows[0].keys() if rows else ()
@@ -99,20 +140,28 @@ COUNTERS: dict[str, tuple[float, ...]] = {
 MISSING = {"missing.gpu.0.util": "NVML library not found", "missing.gpu.0.memory": "NVML library not found"}
 
 
-def session_of(spans: Sequence[SpanSpec], job: str) -> tuple[Session, dict[str, int]]:
+def session_of(spans: Sequence[SpanSpec]) -> tuple[Session, dict[str, int]]:
     texts = [*dict.fromkeys(name for name, _, _ in spans), *COUNTERS]
-    names = [Name("")] + [Name(text, *ARGUMENTS.get(text, ("", "")), stage=True, faults=True) for text in texts]
-    meta = {"job": job, "backend": "native", "curve": "bn254", **MISSING}
+    names = [Name("")] + [
+        Name(text, *ARGUMENTS.get(text, ("", "")), stage=True, faults=True) for text in texts
+    ]
+    meta = {"job": JOB, "backend": "native", "curve": "bn254", **MISSING}
     tracks = {1: Track(1, "thread", "MainThread", 41207), 2: Track(2, "probe", "proc", 0)}
-    session = Session(41207, job, BASE_NS, meta, names, tracks, [(BASE_NS, REALTIME_NS)])
+    session = Session(41207, JOB, BASE_NS, meta, names, tracks, [(BASE_NS, REALTIME_NS)])
     return session, {text: number for number, text in enumerate(texts, 1)}
 
 
 def snapshot_of(
-    spans: Sequence[SpanSpec], now_ms: float, *, lost: int = 0, ended: bool = False, counters: bool = True, job: str = "chain-2^16"
+    spans: Sequence[SpanSpec],
+    now_ms: float,
+    *,
+    lost: int = 0,
+    ended: bool = False,
+    counters: bool = True,
+    job: str = "chain-2^16",
 ) -> Snapshot:
     """A snapshot through the real store."""
-    session, names = session_of(spans, job)
+    session, names = session_of(spans)
     parts = [columns_of(spans, names, now_ms, False)]
     if counters:
         step = now_ms / 60
@@ -141,15 +190,16 @@ class FakeControls:
     mode: Literal["live", "replay"] = "live"
     state: Playback | None = None
     asked: list[str] = field(default_factory=list)
-    log: list[str] = field(default_factory=lambda: ["key chain-2^16.zkey: 65,536 constraints", "proof 1 verified in 9.21 s"])
+    log: list[str] = field(
+        default_factory=lambda: ["key chain-2^16.zkey: 65,536 constraints", "proof 1 verified in 9.21 s"]
+    )
 
     def snapshot(self) -> Snapshot:
         return self.snap
 
     def facts(self) -> Facts:
-        return Facts(
-            "chain-2^16", "CPU native, 2 threads", "no device data (NVML library not found)", ("tracer", "proc"), "+0.4%"
-        )
+        gpu = "no device data (NVML library not found)"
+        return Facts(JOB, "CPU native, 2 threads", gpu, ("tracer", "proc"), "+0.4%")
 
     def playback(self) -> Playback | None:
         return self.state

@@ -1,6 +1,6 @@
-// Montgomery multiplication for x86-64 processors with BMI2 and ADX (Broadwell, Zen and later), host only.
+// What the host's processor can do, and field arithmetic in x86-64 assembly. Host only.
 //
-// Same algorithm as Field::multiply_portable. MULX leaves the flags alone, ADCX and ADOX carry through
+// Multiplication needs BMI2 and ADX (Broadwell, Zen and later). Same algorithm as Field::multiply_portable. MULX leaves the flags alone, ADCX and ADOX carry through
 // different flags, so the low and the high halves of one row of products run as two independent chains
 // (Intel, "New Instructions Supporting Large Integer Arithmetic", 2012). The accumulator is one word longer
 // than the modulus and its words rotate instead of moving: after each reduction the lowest is zero and
@@ -9,12 +9,27 @@
 
 #include "params.cuh"
 
+#if defined(__GNUC__) && !defined(__clang__)  // host/ifma*.hpp choose their instructions as only GCC can be told
+#define CUZK_IFMA 1
+#endif
+
 namespace cuzk::x86 {
 
-inline bool has_adx() {
-  static const bool yes = __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("adx");
-  return yes;
+enum Level : int { portable = 0, adx = 1, ifma = 2 };  // the numbers are part of the C interface
+
+inline int detect() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("adx")) return portable;
+#ifndef CUZK_IFMA
+  return adx;
+#endif
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
+  return wide ? ifma : adx;
 }
+
+// The level in use. Tests lower it to reach the code of lesser processors.
+__attribute__((visibility("hidden"))) inline int level = detect();
 
 // The modulus with -1/p mod 2^64 behind it, so that one register addresses both.
 template <int N>
@@ -109,6 +124,97 @@ inline __attribute__((noinline)) void multiply<6>(u64* r, const u64* a, const u6
       : "rdx", "cc", "memory");
 }
 // clang-format on
+
+// Sums and differences modulo p, on any x86-64: compilers of today make poor carry chains of 128-bit
+// arithmetic, and a branch on the carry would be mispredicted every other time.
+// clang-format off
+#define CUZK_LOAD(OFFSET, T) "movq " OFFSET "(%[a]), " T "\n\t"
+#define CUZK_TAKE(OP, OFFSET, FROM, T) OP " " OFFSET "(" FROM "), " T "\n\t"
+#define CUZK_LESS(OP, OFFSET, T, D) "movq " T ", " D "\n\t" /* the flags stay */ OP " " OFFSET "(%[p]), " D "\n\t"
+#define CUZK_PICK(T, D) "cmovncq " D ", " T "\n\t"
+#define CUZK_MASKED(OFFSET, D) "movq " OFFSET "(%[p]), " D "\n\t" "andq %[m], " D "\n\t"
+
+// r = a + b mod p; both below p.
+template <int N>
+inline void add(u64* r, const u64* a, const u64* b, const Reducer<N>& reducer) {
+  u64 t0, t1, t2, t3, t4, t5, d0, d1, d2, d3;
+  const auto& a_words = *reinterpret_cast<const u64(*)[N]>(a);
+  const auto& b_words = *reinterpret_cast<const u64(*)[N]>(b);
+  if constexpr (N == 4) {
+    asm(CUZK_LOAD("0", "%[t0]") CUZK_LOAD("8", "%[t1]") CUZK_LOAD("16", "%[t2]") CUZK_LOAD("24", "%[t3]")
+        CUZK_TAKE("addq", "0", "%[b]", "%[t0]") CUZK_TAKE("adcq", "8", "%[b]", "%[t1]")
+        CUZK_TAKE("adcq", "16", "%[b]", "%[t2]") CUZK_TAKE("adcq", "24", "%[b]", "%[t3]")
+        CUZK_LESS("subq", "0", "%[t0]", "%[d0]") CUZK_LESS("sbbq", "8", "%[t1]", "%[d1]")
+        CUZK_LESS("sbbq", "16", "%[t2]", "%[d2]") CUZK_LESS("sbbq", "24", "%[t3]", "%[d3]")
+        CUZK_PICK("%[t0]", "%[d0]") CUZK_PICK("%[t1]", "%[d1]") CUZK_PICK("%[t2]", "%[d2]") CUZK_PICK("%[t3]", "%[d3]")
+        : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [d0] "=&r"(d0), [d1] "=&r"(d1),
+          [d2] "=&r"(d2), [d3] "=&r"(d3)
+        : [a] "r"(a), [b] "r"(b), [p] "r"(reducer.p), "m"(a_words), "m"(b_words) : "cc");
+  } else {
+    asm(CUZK_LOAD("0", "%[t0]") CUZK_LOAD("8", "%[t1]") CUZK_LOAD("16", "%[t2]") CUZK_LOAD("24", "%[t3]")
+        CUZK_LOAD("32", "%[t4]") CUZK_LOAD("40", "%[t5]")
+        CUZK_TAKE("addq", "0", "%[b]", "%[t0]") CUZK_TAKE("adcq", "8", "%[b]", "%[t1]")
+        CUZK_TAKE("adcq", "16", "%[b]", "%[t2]") CUZK_TAKE("adcq", "24", "%[b]", "%[t3]")
+        CUZK_TAKE("adcq", "32", "%[b]", "%[t4]") CUZK_TAKE("adcq", "40", "%[b]", "%[t5]")
+        CUZK_LESS("subq", "0", "%[t0]", "%[d0]") CUZK_LESS("sbbq", "8", "%[t1]", "%[d1]")
+        CUZK_LESS("sbbq", "16", "%[t2]", "%[d2]") CUZK_LESS("sbbq", "24", "%[t3]", "%[d3]")
+        CUZK_LESS("sbbq", "32", "%[t4]", "%[a]") CUZK_LESS("sbbq", "40", "%[t5]", "%[b]")
+        CUZK_PICK("%[t0]", "%[d0]") CUZK_PICK("%[t1]", "%[d1]") CUZK_PICK("%[t2]", "%[d2]") CUZK_PICK("%[t3]", "%[d3]")
+        CUZK_PICK("%[t4]", "%[a]") CUZK_PICK("%[t5]", "%[b]")
+        : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5),
+          [d0] "=&r"(d0), [d1] "=&r"(d1), [d2] "=&r"(d2), [d3] "=&r"(d3), [a] "+&r"(a), [b] "+&r"(b)
+        : [p] "r"(reducer.p), "m"(a_words), "m"(b_words) : "cc");
+    r[4] = t4;
+    r[5] = t5;
+  }
+  r[0] = t0;
+  r[1] = t1;
+  r[2] = t2;
+  r[3] = t3;
+}
+
+// r = a - b mod p; both below p.
+template <int N>
+inline void subtract(u64* r, const u64* a, const u64* b, const Reducer<N>& reducer) {
+  u64 t0, t1, t2, t3, t4, t5, d0, d1, d2, m;
+  const auto& a_words = *reinterpret_cast<const u64(*)[N]>(a);
+  const auto& b_words = *reinterpret_cast<const u64(*)[N]>(b);
+  if constexpr (N == 4) {
+    asm(CUZK_LOAD("0", "%[t0]") CUZK_LOAD("8", "%[t1]") CUZK_LOAD("16", "%[t2]") CUZK_LOAD("24", "%[t3]")
+        CUZK_TAKE("subq", "0", "%[b]", "%[t0]") CUZK_TAKE("sbbq", "8", "%[b]", "%[t1]")
+        CUZK_TAKE("sbbq", "16", "%[b]", "%[t2]") CUZK_TAKE("sbbq", "24", "%[b]", "%[t3]") "sbbq %[m], %[m]\n\t"
+        CUZK_MASKED("0", "%[d0]") CUZK_MASKED("8", "%[d1]") CUZK_MASKED("16", "%[d2]") "andq 24(%[p]), %[m]\n\t"
+        "addq %[d0], %[t0]\n\t" "adcq %[d1], %[t1]\n\t" "adcq %[d2], %[t2]\n\t" "adcq %[m], %[t3]\n\t"
+        : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [d0] "=&r"(d0), [d1] "=&r"(d1),
+          [d2] "=&r"(d2), [m] "=&r"(m)
+        : [a] "r"(a), [b] "r"(b), [p] "r"(reducer.p), "m"(a_words), "m"(b_words) : "cc");
+  } else {
+    asm(CUZK_LOAD("0", "%[t0]") CUZK_LOAD("8", "%[t1]") CUZK_LOAD("16", "%[t2]") CUZK_LOAD("24", "%[t3]")
+        CUZK_LOAD("32", "%[t4]") CUZK_LOAD("40", "%[t5]")
+        CUZK_TAKE("subq", "0", "%[b]", "%[t0]") CUZK_TAKE("sbbq", "8", "%[b]", "%[t1]")
+        CUZK_TAKE("sbbq", "16", "%[b]", "%[t2]") CUZK_TAKE("sbbq", "24", "%[b]", "%[t3]")
+        CUZK_TAKE("sbbq", "32", "%[b]", "%[t4]") CUZK_TAKE("sbbq", "40", "%[b]", "%[t5]") "sbbq %[m], %[m]\n\t"
+        CUZK_MASKED("0", "%[d0]") CUZK_MASKED("8", "%[d1]") CUZK_MASKED("16", "%[d2]") CUZK_MASKED("24", "%[a]")
+        CUZK_MASKED("32", "%[b]") "andq 40(%[p]), %[m]\n\t"
+        "addq %[d0], %[t0]\n\t" "adcq %[d1], %[t1]\n\t" "adcq %[d2], %[t2]\n\t" "adcq %[a], %[t3]\n\t"
+        "adcq %[b], %[t4]\n\t" "adcq %[m], %[t5]\n\t"
+        : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5),
+          [d0] "=&r"(d0), [d1] "=&r"(d1), [d2] "=&r"(d2), [m] "=&r"(m), [a] "+&r"(a), [b] "+&r"(b)
+        : [p] "r"(reducer.p), "m"(a_words), "m"(b_words) : "cc");
+    r[4] = t4;
+    r[5] = t5;
+  }
+  r[0] = t0;
+  r[1] = t1;
+  r[2] = t2;
+  r[3] = t3;
+}
+// clang-format on
+#undef CUZK_LOAD
+#undef CUZK_TAKE
+#undef CUZK_LESS
+#undef CUZK_PICK
+#undef CUZK_MASKED
 
 #undef CUZK_STEP
 #undef CUZK_FIRST

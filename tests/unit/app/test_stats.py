@@ -1,0 +1,167 @@
+"""Stage figures against brute force over plain Python spans."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuzk_top import stats
+from cuzk_top.model import Snapshot
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
+import sessions as build
+
+MS = build.MS
+Flat = list[tuple[str, float, float | None]]
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[Flat, float]:
+    """Proofs of random children and grandchildren in whole milliseconds, cut at a random moment."""
+    at = draw(st.integers(0, 5))
+    spans: Flat = []
+    for _ in range(draw(st.integers(1, 4))):
+        start = at
+        for child in draw(st.lists(st.sampled_from(["synthesis", "quotient", "msm.h"]), max_size=4)):
+            at += draw(st.integers(0, 3))
+            begin = at
+            for step in draw(st.lists(st.sampled_from(["x", "y"]), max_size=3)):
+                at += draw(st.integers(0, 2))
+                length = draw(st.integers(1, 9))
+                spans.append((f"{child}.{step}", at, at + length))
+                at += length
+            at += draw(st.integers(1, 5))
+            spans.append((child, begin, at))
+        at += draw(st.integers(1, 4))
+        spans.append(("prove", start, at))
+        at += draw(st.integers(0, 6))
+    cut = draw(st.integers(1, max(1, at)))
+    return [(n, s, e if e is not None and e <= cut else None) for n, s, e in spans if s < cut], float(cut)
+
+
+def direct_children(spans: Flat, name: str, cut: float) -> float:
+    """Time of the direct children of all spans of a name, from the nesting of the names themselves."""
+    if name == "prove":
+        inside = [s for s in spans if s[0] in ("synthesis", "quotient", "msm.h")]
+    else:
+        inside = [s for s in spans if s[0].startswith(name + ".")]
+    return sum((cut if end is None else end) - start for _, start, end in inside)
+
+
+@given(traces())
+def test_stage_table_against_brute_force(trace: tuple[Flat, float]) -> None:
+    spans, cut = trace
+    table = {stage.name: stage for stage in stats.stage_table(build.snapshot_of(spans, cut, counters=False))}
+    assert set(table) == {name for name, _, _ in spans}
+    proof_total = sum((cut if e is None else e) - s for n, s, e in spans if n == "prove")
+    for name, stage in table.items():
+        mine = [(s, e) for n, s, e in spans if n == name]
+        finished = [round((e - s) * MS) for s, e in mine if e is not None]
+        total = sum((cut if e is None else e) - s for s, e in mine)
+        assert stage.count == len(finished) and stage.running == len(mine) - len(finished)
+        assert stage.total_ns == round(total * MS)
+        assert stage.self_ns == round((total - direct_children(spans, name, cut)) * MS)
+        if finished:
+            assert stage.median_ns == int(statistics.median(finished))
+            rank = 0.95 * (len(finished) - 1)
+            low, high = sorted(finished)[int(rank)], sorted(finished)[min(int(rank) + 1, len(finished) - 1)]
+            assert stage.p95_ns == pytest.approx(low + (rank - int(rank)) * (high - low), abs=1)
+        else:
+            assert stage.median_ns is None and stage.p95_ns is None
+        if proof_total:
+            assert stage.share == pytest.approx(total / proof_total)
+
+
+@given(traces(), st.integers(0, 80))
+def test_a_replay_at_a_moment_equals_the_live_table_then(trace: tuple[Flat, float], head: int) -> None:
+    spans, cut = trace
+    finished: Flat = [(n, s, cut if e is None else e) for n, s, e in spans]
+    head_ms = min(float(head), cut)
+    replay = replace(
+        build.snapshot_of(finished, cut, counters=False), now_ns=build.BASE_NS + round(head_ms * MS)
+    )
+    then: Flat = [
+        (n, s, e if e is not None and e <= head_ms else None) for n, s, e in finished if s < head_ms
+    ]
+    live = build.snapshot_of(then, head_ms, counters=False)
+    ignored = {"minflt": None, "majflt": None, "role": "", "label": "", "indent": 0}
+    assert [replace(s, **ignored) for s in stats.stage_table(replay)] == [
+        replace(s, **ignored) for s in stats.stage_table(live)
+    ]
+
+
+@given(traces(), st.integers(-5, 80), st.integers(0, 60))
+def test_busy_time_and_count_in_a_stretch(trace: tuple[Flat, float], begin: int, length: int) -> None:
+    spans, cut = trace
+    snapshot = build.snapshot_of(spans, cut, counters=False)
+    low, high = build.BASE_NS + begin * MS, build.BASE_NS + (begin + length) * MS
+    for row in snapshot.rows:
+        names = {snapshot.session.names[n].text for n in row.columns.name.tolist()}
+        names |= {row.open.name} if row.open is not None else set()
+        mine = [(s, cut if e is None else e) for n, s, e in spans if n in names]
+        inside = sum(max(0.0, min(e, begin + length, cut) - max(s, begin)) for s, e in mine)
+        assert stats.busy_ns(row, low, high, snapshot.now_ns) == round(inside * MS)
+        touching = [1 for s, e in mine if s < begin + length and e > begin and begin < cut]
+        assert stats.count_in(row, low, high, snapshot.now_ns) == len(touching)
+
+
+def finished_snapshot() -> Snapshot:
+    return build.snapshot_of(build.proofs(3), 12_480, ended=True)
+
+
+def test_table_of_the_drawn_session() -> None:
+    table = stats.stage_table(finished_snapshot())
+    names = [stage.name for stage in table]
+    assert names[0] == "prove" and names.index("msm.h") + 1 == names.index("msm.h.digits")
+    by_name = {stage.name: stage for stage in table}
+    # 180 units of 4 ms, 4 % and 8 % slower in the second and third proof
+    assert by_name["msm.h"].total_ns == round(180 * 4 * (1 + 1.04 + 1.08) * MS)
+    assert by_name["msm.h"].ns_per_point == pytest.approx(by_name["msm.h"].total_ns / (3 * 65_536))
+    assert by_name["msm.h.reduce"].label == "reduce" and by_name["msm.h.reduce"].indent == 1
+    assert by_name["synthesis.abc.eval"].role == "eval"
+    assert by_name["msm.h.digits"].ns_per_point is None
+
+
+def test_proofs_counts_and_durations() -> None:
+    count, durations, running = stats.proofs(finished_snapshot())
+    assert (count, running) == (3, None)
+    assert durations == [round(920 * 4 * f * MS) for f in (1.0, 1.04, 1.08)]
+    live = build.live_controls().snap
+    count, _, running = stats.proofs(live)
+    assert count == 2
+    assert running == build.BASE_NS + round((4000 + 4160 + 60 * 4.32) * MS)
+
+
+def test_siblings_rank_and_histogram() -> None:
+    snapshot = finished_snapshot()
+    row = next(row for row in snapshot.rows if row.lane.key == "msm.h" and row.depth == 1)
+    found = [
+        stats.siblings(
+            snapshot,
+            snapshot.record(row, i),
+            int(np.diff([row.columns.start_ns[i], row.columns.end_ns[i]])[0]),
+            4,
+        )
+        for i in range(3)
+    ]
+    assert [s.rank for s in found if s] == [3, 2, 1]
+    first = found[0]
+    assert first is not None
+    assert first.histogram == (1, 0, 1, 1) and first.bucket == 0
+    assert first.median_ns == round(180 * 4 * 1.04 * MS)
+    assert sum(first.histogram) == first.count == 3
+
+
+def test_find_names_the_same_span_again() -> None:
+    snapshot = finished_snapshot()
+    row = next(row for row in snapshot.rows if row.lane.key == "synthesis")
+    record = snapshot.record(row, 1)
+    assert stats.find(snapshot, stats.reference(record, row)) == record
+    assert stats.find(snapshot, replace(stats.reference(record, row), start_ns=1)) is None
