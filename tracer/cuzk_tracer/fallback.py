@@ -74,12 +74,14 @@ _spans: dict[tuple[str, str, str, bool, bool], Span] = {}
 class Span:
     """A named stretch of time, with arguments or fault counts; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bits", "_faults", "_id", "_open_id", "_place", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_base", "_bits", "_faults", "_id", "_open_bits", "_place", "_stage", "name")
 
     def __init__(self, name: str, place: int, stage: bool, faults: bool) -> None:
         self.name = name
         self._place = place
-        self._id = self._open_id = process.number(place)
+        self._id = process.number(place)
+        self._base = self  # a copy with arguments has its number from here: that may change
+        self._open_bits = 0
         self._stage = stage
         self._faults = faults
         self._a0 = 0
@@ -93,10 +95,6 @@ class Span:
             slot = _claim()
             if slot is None:
                 return self
-            if self._id >= process.PROVISIONAL:  # a copy with arguments, made before the file
-                number = process.numbers[self._id - process.PROVISIONAL]
-                self._open_id += number - self._id
-                self._id = number
         stack = slot.stack
         depth = len(stack)
         slot.last_id = number = slot.last_id + 1
@@ -111,7 +109,8 @@ class Span:
             stack.append((self, number, start))
         if depth < slot.entries:
             at = slot.stack_off + 32 * depth
-            _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
+            name = self._base._id | self._open_bits
+            _pack_open(slot.control, at, start, name, number, self._a0, self._a1)
         slot.depth_word[0] = depth + 1
         return self
 
@@ -139,7 +138,7 @@ class Span:
             (index & slot.mask) * 64,
             entry[2],
             end,
-            self._id,
+            self._base._id,
             entry[1],
             stack[-1][1] if depth else 0,
             _SPAN if kind is None else _SPAN_ERR,
@@ -162,7 +161,8 @@ class Span:
             return decorate(self, a0)
         made = _new(Span)
         made.name = self.name
-        made._id = made._open_id = self._id
+        made._base = self._base
+        made._open_bits = 0
         made._stage = self._stage
         made._faults = self._faults
         if a0.__class__ is int and a1.__class__ is int and -_TOP <= a0 < _TOP and -_TOP <= a1 < _TOP:
@@ -173,7 +173,7 @@ class Span:
         made._a0, float0 = argument(a0)
         made._a1, float1 = argument(a1)
         made._bits = float_bits(float0, float1) | (layout.TRACK_FAULTS if self._faults else 0)
-        made._open_id |= (layout.OPEN_F64 if float0 else 0) | (layout.OPEN_F64_A1 if float1 else 0)
+        made._open_bits = (layout.OPEN_F64 if float0 else 0) | (layout.OPEN_F64_A1 if float1 else 0)
         return made
 
 
@@ -270,7 +270,7 @@ def _unwind(slot: Slot, span: Span, end: int) -> tuple[Any, ...]:
         left, number, start = stack.pop()[:3]
         bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
         parent = stack[-1][1]
-        emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
+        emit(slot, start, end, left._base._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
     return stack.pop()
 
 
@@ -334,7 +334,7 @@ def disable() -> None:
 
 def _opened(_: RingFile) -> None:
     for span in _spans.values():
-        span._id = span._open_id = process.numbers[span._place]
+        span._id = process.numbers[span._place]
     _apply()
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-PROVISIONAL = 1 << 28
-"""A name's number from here on is its place in `names`: given before there was a file."""
 MOST_PLAIN = 4096
+
+_UUID_AT = next(offset for name, offset, _ in layout.HEADER if name == "uuid")
 
 LEVELS = {"off": layout.LEVEL_OFF, "coarse": layout.LEVEL_COARSE, "all": layout.LEVEL_ALL}
 
@@ -98,13 +98,11 @@ def _open() -> ringfile.RingFile | None:
     """Make the ring file, or join that of a native library. The caller holds the lock."""
     if State.failed or State.level == layout.LEVEL_OFF:
         return None
-    parent_pid, parent_uuid = State.parent_pid, State.parent_uuid
-    if not parent_pid:
-        parent_pid, parent_uuid = _inherited()
     reasons = []
     for folder in places.folders():
+        parent = (State.parent_pid, State.parent_uuid) if State.parent_pid else _inherited(folder)
         try:
-            file = ringfile.RingFile(folder, parent_pid, parent_uuid, State.level)
+            file = ringfile.RingFile(folder, *parent, State.level)
             break
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -127,11 +125,22 @@ def _open() -> ringfile.RingFile | None:
     return file
 
 
-def _inherited() -> tuple[int, bytes]:
-    """Pid and session of the tracing process that exec'ed this one; zeros where there is none."""
+def _inherited(folder: str) -> tuple[int, bytes]:
+    """Pid and session of the tracing process that started this one; zeros where there is none.
+
+    Its parent's by its ring in the same folder, else what an ancestor left in the environment.
+    """
     try:
-        uuid, _, pid = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
-        return int(pid), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
+        pid = os.getppid()
+        with open(f"{folder}/{pid}.{places.start_time(pid)}.ring", "rb", buffering=0) as file:  # noqa: PTH123
+            head = file.read(layout.HEADER_BYTES)
+        if len(head) == layout.HEADER_BYTES and head[:8] == layout.MAGIC:
+            return pid, head[_UUID_AT : _UUID_AT + 16]
+    except OSError:
+        pass  # not traced
+    try:
+        uuid, _, ancestor = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
+        return int(ancestor), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
     except ValueError:
         return 0, bytes(16)
 
@@ -175,8 +184,8 @@ def define(text: str, a0: str, a1: str, flags: int, most: float = 1.0) -> int:
 
 
 def number(place: int) -> int:
-    """What to write for the name at this place."""
-    return PROVISIONAL + place if State.file is None else numbers[place]
+    """What to write for the name at this place; 0 while there is no file."""
+    return 0 if State.file is None else numbers[place]
 
 
 def plain_number(text: str, most: float) -> int:

@@ -47,7 +47,12 @@ class Runtime:
     def execute(self, *command: str | Path, **env: str) -> str:
         """Run a program to its end and return what it printed; errors fail the test."""
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, env=self.env | env, timeout=120, check=False
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            env=self.env | env,
+            timeout=120,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout

@@ -103,7 +103,6 @@ def test_cpp(bare_runtime, compiler, standard):
         main, *workers = threads(ring)
         names = [name.text for name in ring.names]
     assert set(names) == {"", "<overflow>", "prove", "msm.a", "fails", "work"}
-    # Before C++17 it cannot be told whether an exception is being handled or thrown: none is thrown here twice.
     assert main[1] == [
         ("msm.a", SPAN, 2, 1, 1, F64_A1, 0, bits(0.0)),
         ("msm.a", SPAN, 3, 1, 1, F64_A1, 1, bits(0.25)),
@@ -127,7 +126,8 @@ def test_rust(bare_runtime, compiler, tmp_path):
     subprocess.run(["ar", "crs", tmp_path / "libtrace_ffi.a", compiled], check=True)
     program = tmp_path / "example"
     subprocess.run(
-        [rustc, "-O", "-L", tmp_path, "-l", "static=trace_ffi", DATA / "example.rs", "-o", program], check=True
+        [rustc, "-O", "-L", tmp_path, "-l", "static=trace_ffi", DATA / "example.rs", "-o", program],
+        check=True,
     )
     bare_runtime.execute(program)
     with bare_runtime.ring() as ring:
@@ -175,7 +175,7 @@ def test_offsets_are_those_of_the_layout(compiler):
     program = compiler(
         '#include "cuzk_trace.h"\nint main(void)\n{\n    static const size_t values[] = {'
         + " ".join(lines)
-        + '0};\n    for (size_t i = 0; i + 1 < sizeof values / sizeof *values; i++)\n'
+        + "0};\n    for (size_t i = 0; i + 1 < sizeof values / sizeof *values; i++)\n"
         '        printf("%zu\\n", values[i]);\n}\n'
     )
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout

@@ -1160,9 +1160,38 @@ CUZK_TRACE__COLD int cuzk_trace__attach(int fd, const char *path)
     return 1;
 }
 
+/* Which session this one comes from: that of the process that forked this one, known or by its ring in the same
+ * folder; else what an ancestor left in the environment. */
+CUZK_TRACE__COLD void cuzk_trace__set_parent(struct cuzk_trace__header *head, const char *folder)
+{
+    struct cuzk_trace__lib *lib = &cuzk_trace__lib;
+    struct cuzk_trace__header parent;
+    char path[sizeof lib->path];
+    const char *text = getenv("CUZK_TRACE_PARENT");
+    unsigned byte;
+    int i, fd, pid = (int)getppid();
+    head->parent_pid = (uint32_t)lib->parent_pid;
+    memcpy(head->parent_uuid, lib->parent_uuid, sizeof head->parent_uuid);
+    if (lib->parent_pid)
+        return;
+    snprintf(path, sizeof path, "%s/%d.%llu.ring", folder, pid, (unsigned long long)cuzk_trace__start_time(pid));
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && pread(fd, &parent, sizeof parent, 0) == (ssize_t)sizeof parent &&
+        memcmp(parent.magic, "CZRING01", 8) == 0) {
+        head->parent_pid = parent.pid;
+        memcpy(head->parent_uuid, parent.uuid, sizeof head->parent_uuid);
+    } else if (text && strlen(text) > 33 && text[32] == ':') {
+        for (i = 0; i < 16 && sscanf(text + 2 * i, "%2x", &byte) == 1; i++)
+            head->parent_uuid[i] = (uint8_t)byte;
+        head->parent_pid = (uint32_t)atoi(text + 33);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Fill a new, locked file. Space is taken before it is mapped, so that a full file system is an error here and not
  * a SIGBUS in a span. */
-CUZK_TRACE__COLD int cuzk_trace__fill(int fd, uint64_t started)
+CUZK_TRACE__COLD int cuzk_trace__fill(int fd, const char *folder, uint64_t started)
 {
     struct cuzk_trace__lib *lib = &cuzk_trace__lib;
     const uint64_t slots = 2 * 4096, threads = slots + CUZK_TRACE__SLOTS * 64;
@@ -1176,7 +1205,8 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, uint64_t started)
     struct cuzk_trace__anchor *anchor;
     struct cuzk_trace__sample now;
     struct rlimit limit;
-    char text[80], *parent;
+    char text[80];
+    unsigned byte;
     int error, i, n;
     lib->tsc = (uint32_t)cuzk_trace__tsc_is_clock();
     cuzk_trace__look(&now);
@@ -1213,16 +1243,10 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, uint64_t started)
     head->fd = (uint32_t)fd;
     if (syscall(SYS_getrandom, head->uuid, sizeof head->uuid, 0) != (long)sizeof head->uuid)
         memcpy(head->uuid, &now, sizeof head->uuid);
-    head->parent_pid = (uint32_t)lib->parent_pid;
-    memcpy(head->parent_uuid, lib->parent_uuid, sizeof head->parent_uuid);
-    if (!lib->parent_pid && (parent = getenv("CUZK_TRACE_PARENT")) != NULL && strlen(parent) > 33 && parent[32] == ':') {
-        for (i = 0; i < 16 && sscanf(parent + 2 * i, "%2x", (unsigned *)&n) == 1; i++)
-            head->parent_uuid[i] = (uint8_t)n;
-        head->parent_pid = (uint32_t)atoi(parent + 33);
-    }
+    cuzk_trace__set_parent(head, folder);
     if (cuzk_trace__read("/proc/sys/kernel/random/boot_id", text, sizeof text) > 0)
-        for (i = n = 0; n < 16 && text[i] && sscanf(text + i, "%2x", (unsigned *)&error) == 1; n++) {
-            head->boot_id[n] = (uint8_t)error;
+        for (i = n = 0; n < 16 && text[i] && sscanf(text + i, "%2x", &byte) == 1; n++) {
+            head->boot_id[n] = (uint8_t)byte;
             i += text[i + 2] == '-' ? 3 : 2;
         }
     slot = (struct cuzk_trace__slot *)((char *)head + slots);
@@ -1327,7 +1351,7 @@ CUZK_TRACE__COLD int cuzk_trace__make(const char *folder, const char *name, uint
             error = EPROTO;
         } else if (fstat(fd, &facts) == 0 && (mine || facts.st_size || tries > 50)) {
             if (mine && !facts.st_size) {
-                error = cuzk_trace__fill(fd, started);
+                error = cuzk_trace__fill(fd, folder, started);
                 if (!error && !cuzk_trace__attach(fd, path))
                     error = ENOMEM;
                 if (!error) {
