@@ -112,6 +112,8 @@ class ProverProcess:
             return Outcome(0, "")
         if code == -signal.SIGKILL:
             return Outcome(3, "the prover was killed (signal 9): most often the machine ran out of memory")
+        if any("bad_alloc" in line for line in self._stderr):
+            return Outcome(3, "not enough memory for this key: free some, or use a machine with more")
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         last = self._stderr[-1].strip() if self._stderr else "it said nothing on standard error"
         return Outcome(3, f"the prover ended with {cause}: {last}")

@@ -52,7 +52,9 @@ class Spans(NamedTuple):
     @classmethod
     def until(cls, start_ns: Int64s, end_ns: Int64s, open_ns: int | None, now_ns: int) -> Spans:
         """Clip to the play head: later spans vanish, a span across it ends at it. Views, no copies."""
-        count = int(np.searchsorted(start_ns, now_ns, "left"))
+        count = len(start_ns)
+        if count and start_ns[-1] >= now_ns:
+            count = int(np.searchsorted(start_ns, now_ns, "left"))
         return cls(
             start_ns[:count],
             end_ns[:count],
@@ -117,9 +119,12 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
     last_cover = np.minimum(spans.ends(last), finish) - np.maximum(spans.starts(last), begin)
     owner = np.where(at_centre, middle, np.where(first_cover >= last_cover, first, last))
 
-    low, high = _eighths(spans, owner, begin, finish)
-    before_low, before_high = _eighths(spans, owner - 1, begin, finish)
-    after_low, after_high = _eighths(spans, owner + 1, begin, finish)
+    # One pass for the owner and both its neighbours: numpy's cost here is calls, not elements.
+    around = np.concatenate([owner - 1, owner, owner + 1])
+    lows, highs = _eighths(spans, around, np.tile(begin, 3), np.tile(finish, 3))
+    low, high = lows[columns : 2 * columns], highs[columns : 2 * columns]
+    before_low, before_high = lows[:columns], highs[:columns]
+    after_low, after_high = lows[2 * columns :], highs[2 * columns :]
     ends_here = (low == 0) & (high < EIGHTHS)
     starts_here = (low > 0) & (high == EIGHTHS)
     within = (low > 0) & (high < EIGHTHS)
@@ -148,6 +153,28 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
         split.astype(np.uint8),
         merged,
     )
+
+
+def grow(before: Cells, head: int, spans: Spans, edges: Int64s, source: int = 0) -> Cells | None:
+    """What `cells` gives if only the open span has grown since `before`, whose last column was `head`.
+
+    None when the open span begins in `head` or later: it may share its cell there, which `cells` decides.
+    """
+    if spans.open_ns is None or spans.open_ns > edges[head]:
+        return None
+    columns = len(edges) - 1
+    code = len(spans.start_ns) | source << SOURCE_SHIFT
+    left = np.full(columns, code, dtype=np.int64)
+    right = np.full(columns, BLANK, dtype=np.int64)
+    split = np.full(columns, EIGHTHS, dtype=np.uint8)
+    merged = np.zeros(columns, dtype=np.int64)
+    kept = slice(0, head)
+    left[kept], right[kept], split[kept], merged[kept] = (part[kept] for part in before)
+    begin, finish = int(edges[-2]), int(edges[-1])
+    width = finish - begin
+    reached = min(spans.now_ns, finish) - begin
+    split[-1] = max(1, (reached * 2 * EIGHTHS + width) // (2 * width))
+    return Cells(left, right, split, merged)
 
 
 def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:

@@ -82,7 +82,10 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
         starts, ends, finished = _within(row, now)
         names = row.columns.name[: len(starts)]
         durations = ends - starts
-        order = np.argsort(names, kind="stable")
+        # 16-bit keys are sorted by radix, in linear time; a session has at most a few thousand names.
+        order = np.argsort(
+            names.astype(np.uint16) if len(snapshot.session.names) < 65_536 else names, kind="stable"
+        )
         counts = np.bincount(names)
         stops = np.cumsum(counts)
         for name in np.flatnonzero(counts).tolist():
@@ -217,21 +220,38 @@ def _prefix(text: str, names: Iterable[str]) -> str:
     )
 
 
-def busy_ns(row: RowData, begin_ns: int, end_ns: int, now_ns: int) -> int:
-    """Time of a row's spans inside ``[begin_ns, min(end_ns, now_ns))``."""
-    spans = clipped(row, now_ns)
+def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) -> int:
+    """Time inside ``[begin_ns, min(end_ns, now_ns))`` that at least one span of the rows of a track covers.
+
+    Nested spans count once; spans of different tracks add up, as two threads do twice the work.
+    """
     end_ns = min(end_ns, now_ns)
     if end_ns <= begin_ns:
         return 0
-    low = int(np.searchsorted(spans.end_ns, begin_ns, "right"))
-    high = int(np.searchsorted(spans.start_ns, end_ns, "left"))
-    busy = 0
-    if high > low:
-        busy = int(spans.end_ns[low:high].sum() - spans.start_ns[low:high].sum())
-        busy -= max(0, begin_ns - int(spans.start_ns[low])) + max(0, int(spans.end_ns[high - 1]) - end_ns)
-    if spans.open_ns is not None:
-        busy += max(0, end_ns - max(begin_ns, spans.open_ns))
-    return busy
+    by_track: dict[int, tuple[list[Int64s], list[Int64s]]] = {}
+    for row in rows:
+        spans = clipped(row, now_ns)
+        low = int(np.searchsorted(spans.end_ns, begin_ns, "right"))
+        high = int(np.searchsorted(spans.start_ns, end_ns, "left"))
+        starts, ends = by_track.setdefault(row.track, ([], []))
+        if high > low:
+            starts.append(spans.start_ns[low:high])
+            ends.append(spans.end_ns[low:high])
+        if spans.open_ns is not None and spans.open_ns < end_ns:
+            starts.append(np.array([spans.open_ns], dtype=np.int64))
+            ends.append(np.array([now_ns], dtype=np.int64))
+    return sum(
+        _union(np.concatenate(s), np.concatenate(e), begin_ns, end_ns) for s, e in by_track.values() if s
+    )
+
+
+def _union(starts: Int64s, ends: Int64s, begin_ns: int, end_ns: int) -> int:
+    """Length of the union of intervals, clipped to ``[begin_ns, end_ns)``."""
+    order = np.argsort(starts, kind="stable")
+    starts = np.maximum(starts[order], begin_ns)
+    ends = np.minimum(ends[order], end_ns)
+    covered = np.concatenate([[begin_ns], np.maximum.accumulate(ends)[:-1]])
+    return int(np.maximum(ends - np.maximum(starts, covered), 0).sum())
 
 
 def count_in(row: RowData, begin_ns: int, end_ns: int, now_ns: int) -> int:
@@ -244,14 +264,20 @@ def count_in(row: RowData, begin_ns: int, end_ns: int, now_ns: int) -> int:
 
 
 def last_duration(rows: Sequence[RowData], now_ns: int) -> int | None:
-    """Duration of the outermost row's running span, else of its last one; None when there is none yet."""
-    for row in rows:
+    """Duration of the span that began last and lies in no other of these rows; None without spans."""
+    lasts: list[tuple[int, int, int]] = []
+    for row in sorted(rows, key=lambda row: row.depth):
         spans = clipped(row, now_ns)
-        if spans.open_ns is not None:
-            return now_ns - spans.open_ns
-        if len(spans.start_ns):
-            return min(int(spans.end_ns[-1]), now_ns) - int(spans.start_ns[-1])
-    return None
+        if not spans.total:
+            continue
+        index = np.array([spans.total - 1], dtype=np.int64)
+        start, end = int(spans.starts(index)[0]), int(spans.ends(index)[0])
+        if not any(track == row.track and s <= start and end <= e for track, s, e in lasts):
+            lasts.append((row.track, start, end))
+    if not lasts:
+        return None
+    _, start, end = max(lasts, key=lambda last: last[1])
+    return end - start
 
 
 def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:

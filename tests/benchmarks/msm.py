@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from cuzk_kernels.backend import native
+from cuzk_kernels.backend import native, native_library
 from cuzk_kernels.backend.protocol import MsmSteps
 from cuzk_kernels.curves import CURVES, Curve
 
@@ -62,14 +62,14 @@ def compare(curve: Curve, log: int, repeat: int, yardstick: Any) -> bool:
     size = curve.n8q
     expected = tuple(int.from_bytes(out.raw[at : at + size], "little") for at in (0, size))
     line, equal = f"{curve.label:10} 2^{log:<3} {theirs * 1e3:9.1f}", True
-    for level in native.CPU_LEVELS:
-        if native.cpu_level(level) != level:
+    for level in native_library.CPU_LEVELS:
+        if native_library.cpu_level(level) != level:
             line += f"{'-':>20}"
             continue
         seconds, point = best(repeat, lambda: backend.msm(curve, 1, memoryview(points), scalars, 0, n, STEPS))
         line += f"{seconds * 1e3:10.1f} ({seconds / theirs:5.2f}x)"
         equal = equal and point == expected
-    native.cpu_level()
+    native_library.cpu_level()
     print(line, "" if equal else "  RESULTS DIFFER", flush=True)
     return equal
 
@@ -83,7 +83,7 @@ def main() -> int:
     options = parser.parse_args()
     yardstick = straight()
     print(f"G1, milliseconds (share of straight), {native.NativeBackend().threads} threads; straight has 2")
-    print(f"{'':16}{'straight':>10}" + "".join(f"{level:>20}" for level in native.CPU_LEVELS))
+    print(f"{'':16}{'straight':>10}" + "".join(f"{level:>20}" for level in native_library.CPU_LEVELS))
     logs = [int(log) for log in options.logs.split(",")]
     # Every size runs, whatever an earlier one gave.
     results = [compare(curve, log, options.repeat, yardstick) for curve in CURVES for log in logs]

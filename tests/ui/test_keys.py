@@ -15,8 +15,10 @@ from textual.pilot import Pilot
 
 from cuzk_top import actions
 from cuzk_top.app import CuzkTop
+from cuzk_top.screens import drawn
 from cuzk_top.screens.help import HelpScreen
 from cuzk_top.screens.session import SessionScreen
+from cuzk_top.store import Store
 
 SIZE = (120, 36)
 Step = Callable[[Pilot[str], SessionScreen, FakeControls], Awaitable[None]]
@@ -395,3 +397,54 @@ async def test_random_keys_never_raise(mode: str, tmp_path: Path, monkeypatch: p
             assert view.t1_ns - view.t0_ns >= 10_000
 
     await drive(controls, step, clock)
+
+
+async def test_a_session_without_any_span_yet() -> None:
+    empty = FakeControls(Store().snapshot())
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, controls: FakeControls) -> None:
+        assert "spans 0" in text_of(screen) and "lost 0" in text_of(screen)
+        for key in ("j", "full_stop", "enter", "f", "0", "w", "space", "space", "m", "n", "2", "G", "g", "u"):
+            await pilot.press(key)
+        await pilot.resize_terminal(60, 16)
+        await pilot.pause()
+        # the first span moves the window to where the session begins
+        controls.snap = sessions.live_controls().snap
+        screen.tick(True)
+        assert "spans 83" in text_of(screen) and window_ms(screen)[0] == 0
+
+    await drive(empty, step)
+
+
+async def test_an_ended_session_says_so_and_stays() -> None:
+    async def step(pilot: Pilot[str], screen: SessionScreen, controls: FakeControls) -> None:
+        controls.snap = sessions.snapshot_of(sessions.proofs(3), 12_480, ended=True)
+        screen.tick(True)
+        assert " ENDED " in text_of(screen) and "proofs 3" in text_of(screen)
+
+    await drive(sessions.live_controls(), step)
+
+
+async def test_names_of_a_traced_process_cannot_steer_the_terminal() -> None:
+    spans: list[sessions.SpanSpec] = [("prove", 0, 900), ("evil\x1b[2J\nname", 100, 500)]
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, controls: FakeControls) -> None:
+        for key in ("slash", *"evil", "enter", "enter"):
+            await pilot.press(key)
+        shown = text_of(screen)
+        assert "evil?[2J?name" in shown and "\x1b" not in shown
+        assert len(shown.splitlines()) == SIZE[1]
+
+    await drive(FakeControls(sessions.snapshot_of(spans, 1_000)), step)
+
+
+async def test_figures_of_large_traces_come_from_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn, "INLINE_SPANS", 10)
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
+        await screen.workers.wait_for_complete()
+        await pilot.pause()
+        screen.tick(True)
+        assert "S synthesis" in text_of(screen) and "1-9 of 38" in text_of(screen)
+
+    await drive(sessions.live_controls(), step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,16 @@ def test_only_screen_modules_name_textual() -> None:
         assert "from rich" not in text, f"{path} imports Rich"
 
 
+def test_a_changed_header_makes_the_host_library_stale() -> None:
+    """An incremental build compiles again only for files it knows of: every header must be listed."""
+    (extension,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
+    folder = ROOT / "kernels" / "cuzk_kernels"
+    headers = [*folder.glob("cuda/*.cuh"), *folder.glob("host/*.hpp")]
+    assert len(headers) > 10
+    assert sorted(extension["depends"]) == sorted(str(path.relative_to(ROOT)) for path in headers)
+
+
 def test_the_native_library_is_loaded_only_by_its_back_end() -> None:
     for path in (ROOT / "kernels").rglob("*.py"):
         if "CDLL" in path.read_text():
-            assert path.name in {"native.py", "runner.py"}
+            assert path.name in {"native_library.py", "runner.py"}

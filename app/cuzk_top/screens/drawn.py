@@ -12,8 +12,8 @@ from cuzk_top import figures, stats, viewport
 from cuzk_top.model import Snapshot
 from cuzk_top.screens import navigation
 from cuzk_top.screens.controls import SessionControls
-from cuzk_top.screens.figures_column import all_numbers, outermost
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
+from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
 from cuzk_top.widgets.header import Header, Title
@@ -22,7 +22,7 @@ from cuzk_top.widgets.keys_bar import KeysBar, Prompt
 from cuzk_top.widgets.paint import Line
 from cuzk_top.widgets.panel import Body, Panel
 from cuzk_top.widgets.stage_lines import stage_lines
-from cuzk_top.widgets.timeline import Numbers, Scene, Timeline
+from cuzk_top.widgets.timeline import Scene, Timeline
 
 FRAME_S = 0.1
 TEXT_NS = 500_000_000
@@ -30,6 +30,10 @@ TEXT_NS = 500_000_000
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
+INLINE_SPANS = 50_000
+"""Figures of more spans are computed in a thread: they would take longer than a frame may."""
+FIGURES_REST = 20
+"""While live, the thread rests so many times as long as it worked."""
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
@@ -51,7 +55,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._said: object = None
         self._sized: Layout | None = None
         self._text_due_ns = 0
-        self._numbers: dict[str, Numbers] = {}
+        self._facts = controls.facts()
+        self._figures = NO_FIGURES
+        self._figured: tuple[object, ...] | None = None
+        self._figures_due_ns = 0
+        self._computing = False
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = False
@@ -106,13 +114,41 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if self._sized != layout:
             self._resize(layout)
         if due:
-            self._numbers = all_numbers(self.data, self.view, layout)
-        self.timeline.draw(Scene(self.data, self.view, layout, self._numbers, self.controls.facts().measured))
+            self._text_due_ns = now + TEXT_NS
+            self._facts = self.controls.facts()
+            self._compute_figures(layout, now)
+        numbers, measured = self._figures.numbers, self._facts.measured
+        self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured))
         if due:
             self._said = words
             self._words(layout)
-            # Tables of a very large trace take their time: they may have a fiftieth of it.
-            self._text_due_ns = now + max(TEXT_NS, 50 * (self._clock() - now))
+
+    def _compute_figures(self, layout: Layout, now: int) -> None:
+        """Renew the figures if they are of another moment or window; those of large traces in a thread."""
+        moment = (self.data.revision, self.data.now_ns)
+        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact)
+        if key == self._figured:
+            return
+        table = self._figures.table if self._figured is not None and self._figured[0] == moment else None
+        if self.data.spans <= INLINE_SPANS:
+            self._figured, self._figures = key, compute(self.data, self.view, layout, table)
+        elif not self._computing and now >= self._figures_due_ns:
+            self._computing = True
+            data, view = self.data, self.view
+
+            def work() -> None:
+                figures = compute(data, view, layout, table)
+                self.app.call_from_thread(arrive, figures)
+
+            def arrive(figures: Figures) -> None:
+                self._computing = False
+                self._figured, self._figures = key, figures
+                done = self._clock()
+                resting = self.controls.mode == "live"
+                self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
+                self._drawn, self._text_due_ns = None, 0
+
+            self.run_worker(work, thread=True, group="figures")
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -165,7 +201,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _body(self, width: int, room: int) -> Body:
         if self.view.tab == "stages":
             letters = {row.lane.key: row.lane.letter for row in self.data.rows}
-            table = stats.stage_table(self.data)
+            table = self._figures.table
             head, make = stage_lines(table, letters, self.skin, width)
             return Body([head], len(table), make)
         if self.view.tab == "inspector":
@@ -181,8 +217,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             row = navigation.row_under_cursor(self.view, layout.rows)
             if row is not None:
                 now = self.data.now_ns
-                outer = outermost(row)
-                busy = sum(stats.busy_ns(source, begin, end, now) for source in outer)
+                busy = stats.busy_ns(row.sources, begin, end, now)
                 count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
                 share = figures.percent(busy, max(1, end - begin))
                 spans = f"{figures.count(count)} span{'s' if count != 1 else ''}"
@@ -192,7 +227,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         return "all lanes shown: z folds" if self.view.show_all else ""
 
     def _title(self) -> Title:
-        facts = self.controls.facts()
+        facts = self._facts
         badge, strong = self._badge()
         text = self._notice[0]
         if self.view.paused and not text:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cuzk_top import stats
 from cuzk_top.model import RowData, Snapshot, SpanRecord
@@ -144,44 +145,49 @@ def set_edge(view: ViewState, snapshot: Snapshot, row: DisplayRow, start: bool) 
     return replace(view, selected=None, selection=(edge, high) if start else (low, max(edge, low + 1)))
 
 
-def matches(snapshot: Snapshot, text: str) -> list[tuple[int, int, RowData, int]]:
-    """Spans whose name contains `text` (case ignored), as (start, place of the row, row, index), by start.
+def step_match(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int, RowData, SpanRecord] | None:
+    """The next or previous span whose name contains the searched text (case ignored), by start, then by row.
 
-    Index -1 is the row's open span.
+    Returns its number from 1, how many there are, its row and the span; past the last comes the first.
     """
-    wanted = text.casefold()
-    names = [i for i, name in enumerate(snapshot.session.names) if wanted and wanted in name.text.casefold()]
-    found: list[tuple[int, int, RowData, int]] = []
+    wanted = view.search.casefold()
+    hits = np.array([wanted in name.text.casefold() for name in snapshot.session.names] + [False])
+    starts: list[NDArray[np.int64]] = []
+    places: list[NDArray[np.int64]] = []
+    indices: list[NDArray[np.int64]] = []
     for place, row in enumerate(snapshot.rows):
         spans = stats.clipped(row, snapshot.now_ns)
-        count = len(spans.start_ns)
-        for index in np.flatnonzero(np.isin(row.columns.name[:count], names)).tolist():
-            found.append((int(spans.start_ns[index]), place, row, index))
-        if row.open is not None and spans.open_ns is not None and row.open.name_id in names:
-            found.append((spans.open_ns, place, row, -1))
-    return sorted(found, key=lambda match: match[:2])
-
-
-def step_match(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int, RowData, SpanRecord] | None:
-    """The next or previous match as (its number from 1, how many, row, span); past the last comes the
-    first.
-    """
-    found = matches(snapshot, view.search)
-    if not found:
+        names = np.minimum(row.columns.name[: len(spans.start_ns)], len(hits) - 1)
+        found = np.flatnonzero(hits[names])
+        starts.append(spans.start_ns[found])
+        indices.append(found)
+        if row.open is not None and spans.open_ns is not None and wanted in row.open.name.casefold():
+            starts[-1] = np.append(starts[-1], spans.open_ns)
+            indices[-1] = np.append(found, -1)
+        places.append(np.full(len(starts[-1]), place, dtype=np.int64))
+    start, place_of = np.concatenate(starts), np.concatenate(places)
+    if not wanted or not len(start):
         return None
-    places = {row.key: place for place, row in enumerate(snapshot.rows)}
+    order = np.lexsort((place_of, start))
+    at, mine = _search_from(view, snapshot, step)
+    before = int(np.count_nonzero((start < at) | ((start == at) & (place_of < mine))))
+    same = int(np.count_nonzero((start == at) & (place_of == mine)))
+    number = (before + same if step > 0 else before - 1) % len(order)
+    chosen = int(order[number])
+    row = snapshot.rows[int(place_of[chosen])]
+    index = int(np.concatenate(indices)[chosen])
+    record = snapshot.record(row, index) if index >= 0 else row.open
+    return (number + 1, len(order), row, record) if record is not None else None
+
+
+def _search_from(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int]:
+    """Start and place of the selected span, else the near end of the window."""
     selected = view.selected
     if selected is None:
-        here = (view.t0_ns, -1) if step > 0 else (view.t1_ns, len(places))
-    else:
-        here = (selected.start_ns, places.get((selected.lane, selected.track, selected.depth), -1))
-    if step > 0:
-        number = next((i for i, match in enumerate(found) if match[:2] > here), 0)
-    else:
-        number = next((i for i in range(len(found) - 1, -1, -1) if found[i][:2] < here), len(found) - 1)
-    _, _, row, index = found[number]
-    record = snapshot.record(row, index) if index >= 0 else row.open
-    return (number + 1, len(found), row, record) if record is not None else None
+        return (view.t0_ns, -1) if step > 0 else (view.t1_ns, len(snapshot.rows))
+    key = (selected.lane, selected.track, selected.depth)
+    places = [place for place, row in enumerate(snapshot.rows) if row.key == key]
+    return selected.start_ns, places[0] if places else -1
 
 
 def toggle_mark(view: ViewState, snapshot: Snapshot) -> ViewState:

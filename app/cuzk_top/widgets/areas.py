@@ -7,7 +7,9 @@ grow are computed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +44,11 @@ class Areas:
         self._cells: dict[str, tuple[Hashable, Cells]] = {}
         self._heights: dict[str, tuple[Hashable, np.ndarray[tuple[int], np.dtype[np.int8]]]] = {}
         self._filled: dict[str, tuple[object, Hashable, list[Segment]]] = {}
+        self._sources: dict[tuple[str, int], tuple[Hashable, int, Cells]] = {}
+        self._settled: dict[str, tuple[Hashable, int, Cells]] = {}
+        self._tops: dict[str, tuple[int, float]] = {}
+        self._blanks: list[Segment] = []
+        self._blank_ends: list[int] = []
         self._rests: dict[int, list[Segment]] = {}
 
     def begin(self, window: Window, columns: int, ground: Ground) -> None:
@@ -52,6 +59,8 @@ class Areas:
         if ground is not self._ground:
             self._ground = ground
             self._rests.clear()
+            self._blanks = blank_run(" " * columns, 0, ground, self._theme)
+            self._blank_ends = list(accumulate(len(part.text) for part in self._blanks))
 
     def words(self, name: str, text: str) -> Area:
         """A reason in place of a picture."""
@@ -60,12 +69,12 @@ class Areas:
 
     def lane(self, row: DisplayRow, looks: Looks, now_ns: int) -> Area:
         """A row of spans, all its sources over each other."""
-        spans = [stats.clipped(source, now_ns) for source in row.sources]
-        key = (self._window, self._columns, tuple(self._signature(part) for part in spans))
-        found = self._cells.get(row.key)
-        if found is None or found[0] != key:
-            found = self._cells[row.key] = (key, self._compute(spans))
-        cells = found[1]
+        look = (self._window, self._columns, row.sources)
+        settled = self._settled.get(row.key)
+        if settled is not None and settled[0] == look and now_ns >= settled[1]:
+            cells = settled[2]
+        else:
+            cells = self._unsettled(row, look, now_ns)
         return self._area(
             row.key,
             cells,
@@ -73,12 +82,27 @@ class Areas:
             lambda: span_runs(cells, looks.labels(row), self._ground, self._theme),
         )
 
-    def chart(self, counter: CounterData, top: float, now_ns: int) -> Area:
+    def _unsettled(self, row: DisplayRow, look: Hashable, now_ns: int) -> Cells:
+        """Cells of a row that may have changed; they are settled when nothing in it runs any more."""
+        spans = [stats.clipped(source, now_ns) for source in row.sources]
+        key = (self._window, self._columns, tuple(self._signature(part) for part in spans))
+        found = self._cells.get(row.key)
+        if found is None or found[0] != key:
+            found = self._cells[row.key] = (key, self._compute(row.key, spans))
+        ends = [int(source.columns.end_ns[-1]) for source in row.sources if len(source.columns)]
+        if all(source.open is None for source in row.sources) and now_ns >= max(ends, default=0):
+            self._settled[row.key] = (look, max(ends, default=0), found[1])
+        return found[1]
+
+    def chart(self, counter: CounterData, now_ns: int) -> Area:
         """A row of a counter."""
         count = int(np.searchsorted(counter.start_ns, now_ns, "left"))
         last = min(int(counter.t_ns[count - 1]), now_ns) if count else self._window.t0_ns
         limit = self._limit(last)
         name = f"counter {counter.key}"
+        top = self._tops.get(name)
+        if top is None or top[0] != count:
+            top = self._tops[name] = (count, rows.chart_top(highest(counter, count), counter.top))
         key = (self._window, self._columns, count, last, top, limit)
         found = self._heights.get(name)
         if found is None or found[0] != key:
@@ -89,7 +113,7 @@ class Areas:
                 if limit
                 else np.empty(0)
             )
-            found = self._heights[name] = (key, rows.levels(values, top))
+            found = self._heights[name] = (key, rows.levels(values, top[1]))
         heights = found[1]
         role = known_role(counter.role)
         return self._area(name, heights, limit, lambda: chart_runs(heights, role, self._ground, self._theme))
@@ -107,15 +131,21 @@ class Areas:
     def _rest(self, start: int) -> list[Segment]:
         rest = self._rests.get(start)
         if rest is None:
-            blanks = " " * (self._columns - start)
-            rest = self._rests[start] = blank_run(blanks, start, self._ground, self._theme)
+            rest = self._rests[start] = []
+            first = bisect_right(self._blank_ends, start)
+            if first < len(self._blanks):
+                cut = self._blank_ends[first] - start
+                text, style, _ = self._blanks[first]
+                whole = cut == len(text)
+                rest.append(self._blanks[first] if whole else Segment(text[:cut], style))
+                rest += self._blanks[first + 1 :]
         return rest
 
     def _limit(self, last_ns: int) -> int:
         """Columns up to the one that holds `last_ns`."""
         return max(0, min(self._columns, viewport.column_of(self._window, self._columns, last_ns) + 1))
 
-    def _compute(self, spans: list[Spans]) -> Cells:
+    def _compute(self, name: str, spans: list[Spans]) -> Cells:
         ends = [
             part.now_ns if part.open_ns is not None else min(int(part.end_ns[-1]), part.now_ns)
             for part in spans
@@ -127,9 +157,29 @@ class Areas:
             edges = self._edges[: limit + 1]
             for number, part in enumerate(spans):
                 if part.total:
-                    own = rows.cells(part, edges, number)
+                    own = self._source(name, number, part, edges)
                     drawn = rows.overlay(drawn, own) if number else own
         return drawn
+
+    def _source(self, name: str, number: int, spans: Spans, edges: Int64s) -> Cells:
+        """Cells of one source; of a row that only grew, its last columns are added to those of before."""
+        limit = len(edges) - 1
+        count = len(spans.start_ns)
+        first = int(spans.start_ns[0]) if count else 0
+        key = (self._window, self._columns, spans.open_ns, count, first)
+        before = self._sources.get((name, number))
+        cells = None
+        if (
+            before is not None
+            and before[0] == key
+            and before[1] <= limit
+            and self._limit(spans.now_ns) == limit
+        ):
+            cells = rows.grow(before[2], before[1] - 1, spans, edges, number)
+        if cells is None:
+            cells = rows.cells(spans, edges, number)
+        self._sources[name, number] = (key, limit, cells)
+        return cells
 
     def _signature(self, spans: Spans) -> Hashable:
         """What must change for a row's cells to change, as long as the window stays."""
@@ -140,3 +190,10 @@ class Areas:
         eighths = 2 * rows.EIGHTHS
         step = viewport.column_of(self._window, self._columns * eighths, spans.now_ns) if growing else 0
         return (count, first, last, spans.open_ns, step)
+
+
+def highest(counter: CounterData, count: int) -> float:
+    """Highest finite one of the first `count` samples; 0 without one."""
+    values = counter.value[:count]
+    values = values[np.isfinite(values)]
+    return float(values.max()) if len(values) else 0.0

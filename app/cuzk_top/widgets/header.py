@@ -108,6 +108,7 @@ class Header(Canvas):
     def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
         lost = snapshot.lost
         fields = [Field(2, ((title.backend, "ink", True),))] if title.backend else []
+        gpu_at = len(fields)
         if title.gpu:
             fields.append(Field(4, (("GPU ", "dim", False), (title.gpu, "text", False))))
         fields.append(Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False))))
@@ -124,9 +125,14 @@ class Header(Canvas):
             fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
         line = Line(self._theme, width, "bar").put("  " if width >= 80 else " ")
         room = width - line.x - 1
-        wide = sum(field.width for field in fields) + 3 * (len(fields) - 1) <= room
-        gap = 3 if wide else 2
-        for number, field in enumerate(fit(fields, room, gap)):
+        full = sum(field.width for field in fields)
+        gap = 3 if full + 3 * (len(fields) - 1) <= room else 2
+        shown = fit(fields, room, gap)
+        if title.gpu and fields[gpu_at] not in shown:
+            # Without its reason, which the counters' rows give too.
+            fields[gpu_at] = Field(4, (("GPU ", "dim", False), (title.gpu.partition(" (")[0], "text", False)))
+            shown = fit(fields, room, gap)
+        for number, field in enumerate(shown):
             self._put(line, field, gap if number else 0)
         return line
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
-import numpy as np
 from rich.segment import Segment
 from textual.strip import Strip
 
-from cuzk_top import figures, rows, viewport
+from cuzk_top import figures, viewport
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
 from cuzk_top.theme import Theme
@@ -262,7 +261,7 @@ class Timeline(Canvas):
         if counter.missing is not None:
             area = self._areas.words(name, f"no data: {counter.missing}")
         else:
-            area = self._areas.chart(counter, rows.chart_top(highest(counter, now), counter.top), now)
+            area = self._areas.chart(counter, now)
         numbers = scene.numbers.get(name, Numbers())
 
         size = (layout.width, layout.compact)
@@ -288,10 +287,3 @@ def _per_column(scene: Scene) -> str:
     value, unit = figures.duration(round(scene.view.window.width_ns / scene.layout.columns))
     forms = (f"{value} {unit}/col", f"{value}{unit}/col", f"{value}{unit}/c")
     return next((form for form in forms if len(form) < scene.layout.label_width), forms[-1])
-
-
-def highest(counter: CounterData, now_ns: int) -> float:
-    """Highest finite sample up to the play head; 0 without one."""
-    values = counter.value[: int(np.searchsorted(counter.start_ns, now_ns, "left"))]
-    values = values[np.isfinite(values)]
-    return float(values.max()) if len(values) else 0.0

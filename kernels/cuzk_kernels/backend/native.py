@@ -6,130 +6,22 @@ is mapped. Shapes are checked here; what comes out of files is checked by the li
 """
 
 import ctypes
-import mmap
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from cuzk_kernels.backend.native_library import Borrowed, Memory, available, library
 from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, MsmSteps
-from cuzk_kernels.errors import CoefError, MissingError
+from cuzk_kernels.errors import CoefError
 
 if TYPE_CHECKING:
     from cuzk_kernels.curves import Curve, Point
+
+__all__ = ["NativeBackend", "NativeScalars", "NativeVec", "available"]
 
 SCALAR_BYTES = 32
 COEF_BYTES = 44
 POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)  # PointProblem in host/points.hpp
 COEF_PROBLEMS = ("matrix", "row", "wire")  # CoefProblem in host/quotient.hpp
-CPU_LEVELS = ("portable", "adx", "ifma")  # Level in cuda/x86.cuh: each needs more of the processor
 CURVE_NUMBERS = {"bn254": 0, "bls12381": 1}
-
-_pointer, _i64, _int, _u32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_uint32
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "threads": (_int, ()),
-    "cpu_level": (_int, (_int,)),
-    "field_operation": (None, (_int, _int, _pointer, _pointer, _pointer, _i64)),
-    "take_faults": (None, (_pointer,)),
-    "point_check": (_i64, (_int, _int, _pointer, _i64, _int, _pointer)),
-    "witness_check": (_i64, (_int, _pointer, _i64)),
-    "eval_ab": (_i64, (_int, _pointer, _i64, _pointer, _u32, _u32, _pointer, _pointer, _pointer)),
-    "product": (None, (_int, _pointer, _pointer, _pointer, _i64)),
-    "pointwise": (None, (_int, _pointer, _pointer, _pointer, _pointer, _i64)),
-    "intt": (None, (_int, _pointer, _int)),
-    "coset": (None, (_int, _pointer, _int)),
-    "ntt": (None, (_int, _pointer, _int)),
-    "reorder": (None, (_pointer, _int)),
-    "montgomery": (None, (_int, _pointer, _pointer, _i64, _int)),
-    "msm_window_bits": (_int, (_int, _pointer, _i64)),
-    "msm_begin": (_pointer, (_int, _int, _pointer, _pointer, _i64, _int)),
-    "msm_digits": (None, (_pointer,)),
-    "msm_accumulate": (None, (_pointer,)),
-    "msm_reduce": (None, (_pointer,)),
-    "msm_horner": (None, (_pointer, _pointer)),
-    "msm_end": (None, (_pointer,)),
-    "fixed_base": (None, (_int, _int, _pointer, _pointer, _i64, _pointer)),
-    "touch": (None, (_pointer, _i64, _int)),
-    "lock": (_int, (_pointer, _i64, _int, _int)),
-}
-
-
-class _Library:
-    """The loaded functions, without their prefix."""
-
-    def __init__(self, path: Path) -> None:
-        handle = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(handle, f"cuzk_{name}")
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-
-_loaded: _Library | None = None
-
-
-def _path() -> Path | None:
-    here = Path(__file__).resolve().parent.parent
-    return next((p for suffix in EXTENSION_SUFFIXES if (p := here / f"_host{suffix}").exists()), None)
-
-
-def library() -> _Library:
-    """The native library; raises MissingError where it is not built or does not load."""
-    global _loaded  # noqa: PLW0603 (one library a process)
-    if _loaded is None:
-        path = _path()
-        if path is None:
-            raise MissingError("the native library is not built: install again where a C++ compiler is")
-        try:
-            _loaded = _Library(path)
-        except (OSError, AttributeError) as error:
-            raise MissingError(f"the native library does not load: {error}") from None
-    return _loaded
-
-
-def available() -> str | None:
-    """None where the native back end can be used, else why not."""
-    try:
-        library()
-    except MissingError as error:
-        return str(error)
-    return None
-
-
-class Memory:
-    """Zeroed memory of this process: `address` is valid as long as the object lives."""
-
-    def __init__(self, size: int) -> None:
-        self._map = mmap.mmap(-1, max(size, 1))
-        self._anchor = ctypes.c_char.from_buffer(self._map)
-        self.address = ctypes.addressof(self._anchor)
-        self.size = size
-
-    def view(self) -> memoryview:
-        return memoryview(self._map)[: self.size]
-
-
-class _Borrowed:
-    """The address of a buffer's bytes: in place where it is writable or bytes, else of a copy."""
-
-    def __init__(self, data: memoryview | bytes, size: int) -> None:
-        if len(data) < size:
-            raise ValueError(f"buffer of {len(data)} bytes where {size} are needed")
-        self.address = None
-        self._keep: object = None
-        if size == 0:
-            return
-        if isinstance(data, memoryview) and data.readonly:
-            data = bytes(data[:size])
-        if isinstance(data, bytes):
-            self._keep = data
-            self.address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
-        else:
-            self._keep = ctypes.c_char.from_buffer(data)
-            self.address = ctypes.addressof(self._keep)
 
 
 class NativeVec:
@@ -151,7 +43,7 @@ class NativeVec:
     def of(cls, curve: "Curve", data: bytes) -> Self:
         """From plain little-endian integers of 32 bytes, in natural order."""
         vec = cls(CURVE_NUMBERS[curve.name], len(data) // SCALAR_BYTES)
-        source = _Borrowed(data, SCALAR_BYTES * vec.length)
+        source = Borrowed(data, SCALAR_BYTES * vec.length)
         library().montgomery(vec.curve, source.address, vec.memory.address, vec.length, 1)
         return vec
 
@@ -190,7 +82,7 @@ class NativeBackend:
     def point_check(
         self, curve: "Curve", group: int, points: memoryview, count: int, subgroup: bool
     ) -> tuple[int, str] | None:
-        source = _Borrowed(points, count * curve.point_bytes(group))
+        source = Borrowed(points, count * curve.point_bytes(group))
         problem = ctypes.c_int()
         number = CURVE_NUMBERS[curve.name]
         index = self._library.point_check(
@@ -199,7 +91,7 @@ class NativeBackend:
         return None if index == count else (index, POINT_PROBLEMS[problem.value])
 
     def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
-        source = _Borrowed(witness, count * SCALAR_BYTES)
+        source = Borrowed(witness, count * SCALAR_BYTES)
         index = int(self._library.witness_check(CURVE_NUMBERS[curve.name], source.address, count))
         return None if index == count else index
 
@@ -208,8 +100,8 @@ class NativeBackend:
     ) -> tuple[NativeVec, NativeVec]:
         number = CURVE_NUMBERS[curve.name]
         a, b = NativeVec(number, domain), NativeVec(number, domain)
-        records = _Borrowed(coefs, n_coefs * COEF_BYTES)
-        values = _Borrowed(witness, n_vars * SCALAR_BYTES)
+        records = Borrowed(coefs, n_coefs * COEF_BYTES)
+        values = Borrowed(witness, n_vars * SCALAR_BYTES)
         error = (ctypes.c_uint64 * 2)()
         index = self._library.eval_ab(
             number, records.address, n_coefs, values.address, n_vars, domain,
@@ -259,7 +151,7 @@ class NativeBackend:
         return NativeScalars(out.address, a.length, out)
 
     def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:  # noqa: ARG002 (plain)
-        source = _Borrowed(data, count * SCALAR_BYTES)
+        source = Borrowed(data, count * SCALAR_BYTES)
         return NativeScalars(source.address, count, source)
 
     def window_bits(
@@ -290,7 +182,7 @@ class NativeBackend:
         _check_range(scalars, offset, count)
         if count == 0:
             return None
-        source = _Borrowed(points, count * curve.point_bytes(group))
+        source = Borrowed(points, count * curve.point_bytes(group))
         assert scalars.address is not None
         number = CURVE_NUMBERS[curve.name]
         bits = self.window_bits(curve, group, count, scalars, offset)
@@ -314,7 +206,7 @@ class NativeBackend:
         self, curve: "Curve", group: int, base: "Point", scalars: NativeScalars, count: int
     ) -> bytes:
         _check_range(scalars, 0, count)
-        encoded = _Borrowed(curve.encode(group, base), curve.point_bytes(group))
+        encoded = Borrowed(curve.encode(group, base), curve.point_bytes(group))
         out = Memory(count * curve.point_bytes(group))
         number = CURVE_NUMBERS[curve.name]
         self._library.fixed_base(number, group, encoded.address, scalars.address, count, out.address)
@@ -324,30 +216,6 @@ class NativeBackend:
         pair = (ctypes.c_uint64 * 2)()
         self._library.take_faults(ctypes.addressof(pair))
         return pair[0], pair[1]
-
-
-def cpu_level(limit: str = CPU_LEVELS[-1]) -> str:
-    """Use no more of the processor than `limit`, one of CPU_LEVELS; returns the level now in use.
-
-    For tests and benchmarks: the library picks the best by itself.
-    """
-    return CPU_LEVELS[library().cpu_level(CPU_LEVELS.index(limit))]
-
-
-def touch(memory: Memory, threads: int) -> None:
-    """Write one byte to every page of the memory, the pages shared out over the threads."""
-    library().touch(memory.address, memory.size, threads)
-
-
-def lock(memory: Memory, threads: int) -> None:
-    """mlock the memory, in parts, on the threads. Raises OSError where the limit on locked memory forbids."""
-    error = library().lock(memory.address, memory.size, threads, 1)
-    if error:
-        raise OSError(error, "mlock")
-
-
-def unlock(memory: Memory) -> None:
-    library().lock(memory.address, memory.size, 1, 0)
 
 
 def _check_range(scalars: NativeScalars, offset: int, count: int) -> None:

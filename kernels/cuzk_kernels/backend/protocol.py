@@ -74,7 +74,7 @@ class Backend(Protocol):
     def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
         """Index of the first of `count` plain 32-byte values that is not below r, or None."""
 
-    def eval_ab(  # noqa: PLR0917 (the shape of the data)
+    def eval_ab(
         self, curve: "Curve", coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
     ) -> tuple[Vec, Vec]:
         """The sparse products A*w and B*w, each of length `domain`.
@@ -103,10 +103,15 @@ class Backend(Protocol):
     def scalars(self, curve: "Curve", data: memoryview, count: int) -> Scalars:
         """`count` plain 32-byte little-endian values, such as a witness, without a copy where possible."""
 
-    def window_bits(self, curve: "Curve", group: int, count: int) -> int:
-        """Digit width an MSM of `count` points will use; shown in the trace."""
+    def window_bits(
+        self, curve: "Curve", group: int, count: int, scalars: "Any | None" = None, offset: int = 0
+    ) -> int:
+        """Digit width an MSM of `count` points from `offset` will use; shown in the trace.
 
-    def msm(  # noqa: PLR0917 (the shape of the data)
+        A back end may fit it to the scalars: a witness of zeros and ones wants narrower digits.
+        """
+
+    def msm(
         self,
         curve: "Curve",
         group: int,

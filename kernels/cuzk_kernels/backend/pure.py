@@ -69,7 +69,7 @@ class PureBackend:
     def witness_check(self, curve: Curve, witness: memoryview, count: int) -> int | None:
         return next((i for i, value in enumerate(_values(witness, count)) if value >= curve.r), None)
 
-    def eval_ab(  # noqa: PLR0917 (the protocol's)
+    def eval_ab(
         self, curve: Curve, coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
     ) -> tuple[PureVec, PureVec]:
         r = number(curve.r)
@@ -113,11 +113,18 @@ class PureBackend:
     def scalars(self, curve: Curve, data: memoryview, count: int) -> PureVec:
         return PureVec(curve, _values(data, count))
 
-    def window_bits(self, curve: Curve, group: int, count: int) -> int:  # noqa: ARG002 (the same for G2)
+    def window_bits(
+        self,
+        curve: Curve,
+        group: int,  # noqa: ARG002 (the same for G2)
+        count: int,
+        scalars: PureVec | None = None,  # noqa: ARG002 (and for any scalars)
+        offset: int = 0,  # noqa: ARG002
+    ) -> int:
         """The width with the fewest additions: one a point and window, and two a bucket."""
         return min(range(2, 17), key=lambda c: _windows(curve, c) * (count + (1 << c)))
 
-    def msm(  # noqa: PLR0917 (the protocol's)
+    def msm(
         self,
         curve: Curve,
         group: int,

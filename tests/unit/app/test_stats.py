@@ -107,9 +107,31 @@ def test_busy_time_and_count_in_a_stretch(trace: tuple[Flat, float], begin: int,
         names |= {row.open.name} if row.open is not None else set()
         mine = [(s, cut if e is None else e) for n, s, e in spans if n in names]
         inside = sum(max(0.0, min(e, begin + length, cut) - max(s, begin)) for s, e in mine)
-        assert stats.busy_ns(row, low, high, snapshot.now_ns) == round(inside * MS)
+        assert stats.busy_ns([row], low, high, snapshot.now_ns) == round(inside * MS)
         touching = [1 for s, e in mine if s < begin + length and e > begin and begin < cut]
         assert stats.count_in(row, low, high, snapshot.now_ns) == len(touching)
+
+
+@given(traces(), st.integers(-5, 80), st.integers(0, 60))
+def test_nested_spans_are_busy_once(trace: tuple[Flat, float], begin: int, length: int) -> None:
+    spans, cut = trace
+    snapshot = build.snapshot_of(spans, cut, counters=False)
+    # spans lie on whole milliseconds, so a millisecond is either covered or not
+    covered = {t for _, s, e in spans for t in range(int(s), int(cut if e is None else e))}
+    low, high = build.BASE_NS + begin * MS, build.BASE_NS + (begin + length) * MS
+    inside = covered & set(range(begin, min(begin + length, int(cut))))
+    assert stats.busy_ns(snapshot.rows, low, high, snapshot.now_ns) == len(inside) * MS
+
+
+def test_last_duration_is_of_the_last_outermost_span() -> None:
+    snapshot = build.live_controls().snap
+    lanes = {
+        key: [row for row in snapshot.rows if row.lane.key == key] for key in ("synthesis", "ntt", "msm.h")
+    }
+    # third proof, 8 % slower: synthesis has ended, the quotient runs since 8160 + 300 * 4.32 ms
+    assert stats.last_duration(lanes["synthesis"], snapshot.now_ns) == round((300 - 62) * 4.32 * MS)
+    assert stats.last_duration(lanes["ntt"], snapshot.now_ns) == round((10_300 - 8160 - 300 * 4.32) * MS)
+    assert stats.last_duration(lanes["msm.h"], snapshot.now_ns) == round(180 * 4.16 * MS)
 
 
 def finished_snapshot() -> Snapshot:

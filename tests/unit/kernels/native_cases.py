@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from cuzk_kernels.backend import native, native_library
 from cuzk_kernels.backend.protocol import MsmSteps
 from cuzk_kernels.curves import Curve
 
-native = pytest.importorskip("cuzk_kernels.backend.native")
 NEEDS_LIBRARY = pytest.mark.skipif(native.available() is not None, reason="the native library is not built")
 STEPS = MsmSteps(*(nullcontext() for _ in range(4)))
 
 
 def at_level(level: str) -> Any:
     """A back end held to one level of the processor; skips where the processor has less."""
-    if native.cpu_level(level) != level:
-        native.cpu_level()
+    if native_library.cpu_level(level) != level:
+        native_library.cpu_level()
         pytest.skip(f"this processor has no {level}")
     return native.NativeBackend()
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from native_cases import NEEDS_LIBRARY, at_level, native, packed, unpacked
+from native_cases import NEEDS_LIBRARY, at_level, native_library, packed, unpacked
 
 from cuzk_kernels.curves import BLS12_381, BN254
 
@@ -19,7 +19,7 @@ LIMB = st.one_of(st.sampled_from(EDGE_LIMBS), st.integers(0, 2**64 - 1))
 def level(request: pytest.FixtureRequest):
     at_level(request.param)
     yield request.param
-    native.cpu_level()
+    native_library.cpu_level()
 
 
 def width(p: int) -> int:
@@ -35,9 +35,9 @@ def elements(p: int) -> st.SearchStrategy[int]:
 
 def operate(field: int, operation: int, a: list[int], b: list[int]) -> list[int]:
     size = width(PRIMES[field])
-    x, y = (native._Borrowed(packed(v, size), size * len(v)) for v in (a, b))
-    out = native.Memory(size * len(a))
-    native.library().field_operation(field, operation, x.address, y.address, out.address, len(a))
+    x, y = (native_library.Borrowed(packed(v, size), size * len(v)) for v in (a, b))
+    out = native_library.Memory(size * len(a))
+    native_library.library().field_operation(field, operation, x.address, y.address, out.address, len(a))
     return unpacked(bytes(out.view()), size)
 
 

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from native_cases import NEEDS_LIBRARY, STEPS, Plain, at_level, native, packed, plain_points, scalars_of
+from native_cases import (
+    NEEDS_LIBRARY,
+    STEPS,
+    Plain,
+    at_level,
+    native,
+    native_library,
+    packed,
+    plain_points,
+    scalars_of,
+)
 
 from cuzk_kernels.curves import BLS12_381, BN254, CURVES, Curve
 
@@ -20,7 +30,7 @@ LARGE = 2500  # points in two or more pieces for each of eight lanes
 @pytest.fixture(params=["portable", "adx", "ifma"])
 def backend(request: pytest.FixtureRequest):
     yield at_level(request.param)
-    native.cpu_level()
+    native_library.cpu_level()
 
 
 @pytest.fixture(params=[(c, g) for c in CURVES for g in (1, 2)], ids=lambda p: f"{p[0].name}-G{p[1]}")
@@ -146,7 +156,7 @@ def test_points_may_begin_at_any_byte(backend: Any, place: tuple[Curve, int]):
     curve, group = place
     ops = curve.group(group)
     size = curve.point_bytes(group)
-    memory = native.Memory(3 * size + 4096)
+    memory = native_library.Memory(3 * size + 4096)
     view = memory.view()
     start = len(view) - len(view) % 4096 - 3 * size if len(view) % 4096 else len(view) - 3 * size
     for shift in (0, 1, 4):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_cases import NEEDS_LIBRARY, at_level, native, packed, unpacked
+from native_cases import NEEDS_LIBRARY, at_level, native, native_library, packed, unpacked
 
 from cuzk_kernels.curves import CURVES, Curve
 
@@ -16,7 +16,7 @@ pytestmark = NEEDS_LIBRARY
 @pytest.fixture(params=["portable", "adx", "ifma"])
 def backend(request: pytest.FixtureRequest):
     yield at_level(request.param)
-    native.cpu_level()
+    native_library.cpu_level()
 
 
 def vector(curve: Curve, values: list[int]) -> Any:

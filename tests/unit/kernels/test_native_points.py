@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from native_cases import NEEDS_LIBRARY, at_level, native, scalars_of
+from native_cases import NEEDS_LIBRARY, at_level, native_library, scalars_of
 
 from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP
 from cuzk_kernels.curves import BLS12_381, BN254, CURVES, Curve
@@ -16,7 +16,7 @@ N = 700
 @pytest.fixture(params=["portable", "adx", "ifma"])
 def backend(request: pytest.FixtureRequest):
     yield at_level(request.param)
-    native.cpu_level()
+    native_library.cpu_level()
 
 
 @pytest.fixture(params=[(c, g) for c in CURVES for g in (1, 2)], ids=lambda p: f"{p[0].name}-G{p[1]}")
@@ -76,7 +76,7 @@ def square_root(curve: Curve, group: int, a: Any) -> Any:
 
 @pytest.mark.parametrize(("curve_of", "group"), [(BN254, 2), (BLS12_381, 1), (BLS12_381, 2)])
 def test_membership_by_endomorphism_is_membership_by_definition(backend: Any, curve_of: Curve, group: int):
-    """Points of the curve from consecutive x, nearly all outside, and multiples of the generator, all inside."""
+    """Points of the curve from consecutive x, nearly all outside, and multiples of the generator."""
     ops = curve_of.group(group)
     f = ops.field
     seen = 0

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from native_cases import NEEDS_LIBRARY, native
+from native_cases import NEEDS_LIBRARY, native_library
 
 pytestmark = NEEDS_LIBRARY
 
@@ -16,7 +16,7 @@ pytestmark = NEEDS_LIBRARY
 MEASURE = """
 import json, random, resource, sys
 from contextlib import nullcontext
-from cuzk_kernels.backend import native
+from cuzk_kernels.backend import native, native_library
 from cuzk_kernels.backend.protocol import MsmSteps
 from cuzk_kernels.curves import BN254
 
@@ -29,15 +29,15 @@ scalars = backend.scalars(BN254, memoryview(scalars), n)
 points = backend.fixed_base(BN254, 1, BN254.g1.generator, scalars, n)
 
 def fresh():
-    return native.Memory(1 << 24)
+    return native_library.Memory(1 << 24)
 
 def prepare(kind):
     if kind == "msm":
-        memory = native.Memory(len(points))
+        memory = native_library.Memory(len(points))
         memory.view()[:] = points
         return lambda: backend.msm(BN254, 1, memory.view(), scalars, 0, n, steps)
     memory = fresh()
-    return lambda: (native.touch if kind == "touch" else native.lock)(memory, 4)
+    return lambda: (native_library.touch if kind == "touch" else native_library.lock)(memory, 4)
 
 def measure(work):
     backend.take_faults()
@@ -61,7 +61,7 @@ print(json.dumps(measure(prepare(kind))))
 
 FORK = """
 import os
-from cuzk_kernels.backend import native
+from cuzk_kernels.backend import native, native_library
 from cuzk_kernels.curves import BN254
 
 backend = native.NativeBackend()
@@ -112,6 +112,6 @@ def test_the_environment_sets_the_number_of_threads():
 
 
 def test_touch_writes_every_page():
-    memory = native.Memory(5 * 4096 + 1)
-    native.touch(memory, 2)
+    memory = native_library.Memory(5 * 4096 + 1)
+    native_library.touch(memory, 2)
     assert [memory.view()[page * 4096] for page in range(6)] == [1] * 6

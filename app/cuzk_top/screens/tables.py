@@ -1,14 +1,36 @@
-"""The right-hand numbers of lanes and counters."""
+"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cuzk_top import figures, stats
-from cuzk_top.model import CounterData, RowData, Snapshot
+from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
+from cuzk_top.stats import Stage
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets.timeline import Numbers, highest
+from cuzk_top.widgets.areas import highest
+from cuzk_top.widgets.timeline import Numbers
+
+
+class Figures(NamedTuple):
+    """What is computed at most twice a second, and in the background for large traces."""
+
+    numbers: dict[str, Numbers]
+    table: Sequence[Stage]
+
+
+NO_FIGURES = Figures({}, ())
+
+
+def compute(snapshot: Snapshot, view: ViewState, layout: Layout, table: Sequence[Stage] | None) -> Figures:
+    """All figures of a moment; a stage table that still holds is passed in."""
+    return Figures(
+        all_numbers(snapshot, view, layout), stats.stage_table(snapshot) if table is None else table
+    )
 
 
 def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout) -> dict[str, Numbers]:
@@ -24,23 +46,11 @@ def _lane(snapshot: Snapshot, view: ViewState, row: DisplayRow, compact: bool) -
     if row.empty:
         return Numbers("" if row.missing else "0")
     begin, end, now = view.t0_ns, view.t1_ns, snapshot.now_ns
-    busy = sum(stats.busy_ns(source, begin, end, now) for source in outermost(row))
+    busy = stats.busy_ns(row.sources, begin, end, now)
     seen = max(1, min(end, now, max(snapshot.last_ns, begin)) - max(begin, snapshot.first_ns))
-    last = stats.last_duration(outermost(row), now)
+    last = stats.last_duration(row.sources, now)
     share = figures.percent(busy, seen) if busy else "0%"
     return Numbers(figures.lane_time(busy), share, "" if compact or last is None else figures.spaced(last))
-
-
-def outermost(row: DisplayRow) -> list[RowData]:
-    """The sources of a display row that nothing of the same track and lane encloses."""
-    shallow: dict[tuple[str, int], RowData] = {}
-    for source in row.sources:
-        if not len(source.columns) and source.open is None:
-            continue
-        key = (source.lane.key, source.track)
-        if key not in shallow or source.depth < shallow[key].depth:
-            shallow[key] = source
-    return list(shallow.values())
 
 
 def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
@@ -53,7 +63,7 @@ def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
     return Numbers(
         _value(counter, float(counter.value[count - 1])),
         note,
-        _value(counter, highest(counter, snapshot.now_ns)),
+        _value(counter, highest(counter, count)),
     )
 
 
