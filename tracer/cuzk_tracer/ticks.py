@@ -56,8 +56,10 @@ class Ticks:
             self._piece(ticks, monotonic_ns, rate)
             return
         window = min(RETURN_NS, 10 * interval)
-        self._piece(ticks, now, rate * (1 + error / window))
-        self._piece(ticks + round(window / rate), now + window + error, rate)
+        slope = rate * (1 + error / window)
+        passed = round(window / rate)
+        self._piece(ticks, now, slope)
+        self._piece(ticks + passed, now + round(passed * slope), rate)
 
     def _piece(self, ticks: int, ns: int, slope: float) -> None:
         self._ticks.append(ticks)
