@@ -68,7 +68,7 @@ def test_near_in_order_and_final(hertz, drift, noise):
 
 
 def test_a_jump_begins_anew():
-    """Suspended for an hour: the counter went on, CLOCK_MONOTONIC did not (the writer counts a new segment)."""
+    """Suspended for an hour the counter went on, CLOCK_MONOTONIC did not: the writer counts a new segment."""
     clock = Ticks()
     for second in range(5):
         clock.add(1000 + second * 2_000_000_000, second * 1_000_000_000, 0)
@@ -90,7 +90,9 @@ def test_before_the_first_and_without_any():
     assert clock.to_ns(np.array([8_000, 11_000, 14_000], np.uint64)).tolist() == [49_000, 50_500, 52_000]
 
 
-@pytest.mark.parametrize("damage", [(1 << 63, 0, 0), (0, 1 << 62, 0), (5, -5, 0), (2**64 - 1, 2**63 - 1, 2**64 - 1)])
+@pytest.mark.parametrize(
+    "damage", [(1 << 63, 0, 0), (0, 1 << 62, 0), (5, -5, 0), (2**64 - 1, 2**63 - 1, 2**64 - 1)]
+)
 def test_damaged_anchors(damage):
     clock = Ticks()
     clock.add(*damage)

@@ -28,8 +28,9 @@
  *
  * Guarantees: nothing here fails, prints, or stops the program. Without a place to write, everything is a no-op
  * and cuzk_trace_problem() says why; threads beyond the slots, names beyond the table are counted in the header.
- * All functions may be called from any thread. In a signal handler they are safe, but what is recorded while
- * the handler's own thread was in the middle of recording is dropped and counted.
+ * All functions may be called from any thread, and in a signal handler if its thread has recorded something before
+ * (the first time takes memory and locks). What a handler records while it interrupts the recording of its own
+ * thread is dropped and counted.
  *
  * Several libraries of one process may include this header (each has its own copy of its state, all hidden), and
  * Python's cuzk_tracer may be in the same process: all write one file and a thread has one slot, so that their
@@ -186,7 +187,9 @@ enum {
 #define CUZK_TRACE__ANCHORS 64u
 #define CUZK_TRACE__STRING_BYTES 262144u
 #define CUZK_TRACE__LONGEST_STRING 4096u
+#ifndef CUZK_TRACE__REST_NS
 #define CUZK_TRACE__REST_NS 1000000000 /* a dead thread's slot is not reused before this: readers poll faster */
+#endif
 
 #ifndef CUZK_TRACE__SHARED /* a library of one file may say `static`, and has its functions inlined */
 #define CUZK_TRACE__SHARED __attribute__((weak, visibility("hidden"))) /* one copy a linked object */
@@ -276,6 +279,7 @@ struct cuzk_trace__lib {
     uint32_t tsc, word;
     /* What follows is not read while recording. */
     uint64_t control_bytes;
+    uint64_t early; /* records dropped before there was a file to count them in */
     char **rings; /* by slot, as far as this library has mapped them */
     double ticks_per_ns;
     const void *owner; /* of the lock: the address of a thread's `cuzk_trace__tls` */
@@ -296,7 +300,7 @@ struct cuzk_trace__tls {
 };
 
 CUZK_TRACE__SHARED struct cuzk_trace__lib cuzk_trace__lib = {
-    &cuzk_trace__lib.word, 0, NULL, 0, 0, CUZK_TRACE_ALL, 0, NULL, 1.0, NULL, NULL, NULL, NULL,
+    &cuzk_trace__lib.word, 0, NULL, 0, 0, CUZK_TRACE_ALL, 0, 0, NULL, 1.0, NULL, NULL, NULL, NULL,
     -1, 0, 0, {0}, 0, 0, 0, 0, 0, {0}, {0}};
 CUZK_TRACE__SHARED __thread struct cuzk_trace__tls cuzk_trace__tls = {NULL, NULL, NULL, NULL, 0};
 
@@ -365,8 +369,8 @@ static inline void cuzk_trace_thread_faults(uint64_t *minor, uint64_t *major)
 
 static inline void cuzk_trace__drop(void)
 {
-    if (cuzk_trace__lib.head)
-        __atomic_fetch_add(&cuzk_trace__lib.head->dropped, 1, __ATOMIC_RELAXED);
+    struct cuzk_trace__header *head = cuzk_trace__lib.head;
+    __atomic_fetch_add(head ? &head->dropped : &cuzk_trace__lib.early, 1, __ATOMIC_RELAXED);
 }
 
 /* Write one record. Order: nothing of it before the head that was stored last (so a reader that sees that head
@@ -1484,6 +1488,7 @@ CUZK_TRACE__COLD int cuzk_trace__session(void)
         cuzk_trace__intern_locked(name, UINT32_MAX); /* a child's session: the numbers may be others */
     for (setting = lib->settings; setting; setting = setting->next)
         cuzk_trace__meta_locked(setting->key, setting->value);
+    __atomic_fetch_add(&lib->head->dropped, __atomic_exchange_n(&lib->early, 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     if (lib->level_set)
         __atomic_store_n(&lib->head->enabled, lib->word, __ATOMIC_RELAXED);
     __atomic_store_n(&lib->enabled, &lib->head->enabled, __ATOMIC_RELEASE);
@@ -1565,20 +1570,24 @@ CUZK_TRACE__COLD int cuzk_trace__take(int number, uint32_t tid, int fresh)
     return 1;
 }
 
-CUZK_TRACE__COLD void cuzk_trace__release(void *unused)
+CUZK_TRACE__COLD void cuzk_trace__leave_slot(struct cuzk_trace__slot *slot)
 {
-    struct cuzk_trace__slot *slot = cuzk_trace__tls.slot;
-    struct cuzk_trace__thread *line;
-    (void)unused;
-    if (!slot)
-        return;
-    line = cuzk_trace__line(slot);
-    cuzk_trace__tls.slot = NULL;
+    struct cuzk_trace__thread *line = cuzk_trace__line(slot);
     if (__atomic_sub_fetch(&line->users, 1, __ATOMIC_ACQ_REL) == 0) {
         slot->depth_id = slot->depth_id >> 32 << 32;
         line->died_ns = cuzk_trace__monotonic();
         __atomic_store_n(&slot->state, CUZK_TRACE__SLOT_DEAD, __ATOMIC_RELEASE);
     }
+}
+
+/* A thread ends. */
+CUZK_TRACE__COLD void cuzk_trace__release(void *unused)
+{
+    struct cuzk_trace__slot *slot = cuzk_trace__tls.slot;
+    (void)unused;
+    cuzk_trace__tls.slot = NULL;
+    if (slot)
+        cuzk_trace__leave_slot(slot);
 }
 
 /* Give this thread a slot, its first time; NULL where that cannot be. */
@@ -1610,14 +1619,16 @@ CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void)
     slot = have ? cuzk_trace__slot_at(number) : NULL;
     if (have && !lib->rings[number]) /* faults its pages in; the slot is ours, so the others need not wait */
         lib->rings[number] = (char *)cuzk_trace__map(lib->fd, (slot->mask + 1ull) * 64, slot->ring_off);
-    tls->slot = slot;
     if (!have || !lib->rings[number]) {
-        cuzk_trace__release(NULL);
+        if (have)
+            cuzk_trace__leave_slot(slot);
         tls->no_room = 1;
         return NULL;
     }
     tls->ring = lib->rings[number];
     tls->stack = (char *)lib->head + slot->stack_off;
+    CUZK_TRACE__BARRIER();
+    tls->slot = slot; /* last: from here on a signal handler writes, too */
     pthread_setspecific(lib->key, slot);
     /* What this took is not to appear in spans that other libraries have open here. */
     cuzk_trace_thread_faults(after, after + 1);
