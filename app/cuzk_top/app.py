@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -33,6 +34,12 @@ class CuzkTop(App[str]):
 
     def on_mount(self) -> None:
         self.push_screen(SessionScreen(self._controls, self.skin, self._clock))
+
+    def on_ready(self) -> None:
+        # What start-up made lives as long as the screen: no need to walk it again in the middle of a frame.
+        if not self.is_headless:
+            gc.collect()
+            gc.freeze()
 
 
 class StartApp(App[Choice]):

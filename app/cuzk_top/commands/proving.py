@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cuzk_top.live import LiveSession
     from cuzk_top.sources.ring import RingSource
 
+STOPPED = 130
 TICK_S = 0.05
 SCREEN_AFTER_S = 0.25  # bad input ends sooner than this: its one line then needs no screen
 
@@ -138,7 +139,9 @@ def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, wit
     if trace is not None and trace.exists():
         _print(f"trace     {trace}")
     if outcome.exit_code:
-        print(f"cuzk-top: {outcome.text}", file=sys.stderr)
+        before = f"after {session.proofs} finished proofs" if session.proofs else "before a proof was finished"
+        said = f"stopped {before}" if outcome.exit_code == STOPPED else outcome.text
+        print(f"cuzk-top: {said}", file=sys.stderr)
         return outcome.exit_code
     _print(session.verdict)
     return 0
