@@ -54,7 +54,6 @@ static Entry *new_entry(const void *key)
     }
     entry = open_here.entries + open_here.count++;
     entry->key = key;
-    entry->span.slot = NULL;
     entry->span.bits = 0;
     return entry;
 }
@@ -147,7 +146,7 @@ static int unwind(const void *key)
         return 0; /* entered before a fork, or in another thread */
     while (open_here.count - 1 > at) {
         cuzk_trace_span *span = &open_here.entries[--open_here.count].span;
-        if (span->slot) {
+        if (span->bits & CUZK_TRACE__ACTIVE) {
             span->bits = (span->bits & ~(uint32_t)CUZK_TRACE__FAULTS_VALID) | CUZK_TRACE__UNBALANCED;
             cuzk_trace__end(span, CUZK_TRACE__SPAN);
         }
@@ -166,7 +165,7 @@ static inline void leave(const void *key, int failed)
         entry = open_here.entries + open_here.count - 1;
     }
     open_here.count--;
-    if (entry->span.slot || entry->span.bits)
+    if (entry->span.bits)
         cuzk_trace__end(&entry->span, failed ? CUZK_TRACE__SPAN | CUZK_TRACE__ERR : CUZK_TRACE__SPAN);
 }
 

@@ -221,7 +221,7 @@ typedef struct cuzk_trace_name {
 /* An open span. Ended by the thread that began it, innermost first; spans left open inside are closed with it
  * and flagged. (An async span: by any thread, in any order.) */
 typedef struct cuzk_trace_span {
-    struct cuzk_trace__slot *slot; /* NULL: not recorded */
+    struct cuzk_trace__slot *slot; /* while it is recorded: see bits */
     uint64_t t0;
     int64_t a0, a1;
     uint32_t name, id, parent, depth, bits;
@@ -317,7 +317,9 @@ CUZK_TRACE__COLD int cuzk_trace__settle(const cuzk_trace_span *span, uint64_t t1
 #define CUZK_TRACE__HIDE(name) __asm__("" : "+r"(name))
 
 #define CUZK_TRACE__BARRIER() __atomic_signal_fence(__ATOMIC_SEQ_CST)
-#define CUZK_TRACE__VOID 0x80000000u /* in a span's bits: count it as dropped when it ends */
+/* In a span's bits, which are 0 in one that was begun while tracing is off, and has ended: */
+#define CUZK_TRACE__VOID 0x80000000u   /* count it as dropped when it ends */
+#define CUZK_TRACE__ACTIVE 0x40000000u /* recorded, in `slot` */
 
 static inline int64_t cuzk_trace__monotonic(void)
 {
@@ -457,10 +459,10 @@ CUZK_TRACE__SHARED void cuzk_trace__begin(cuzk_trace_span *span, cuzk_trace_name
     if (!CUZK_TRACE__LIKELY(slot))
         return;
     number = cuzk_trace__id(name);
-    span->bits = types;
+    span->bits = types | CUZK_TRACE__ACTIVE;
     if (name->flags & CUZK_TRACE_FAULTS) {
         struct cuzk_trace__thread *line = cuzk_trace__line(slot);
-        span->bits = types | CUZK_TRACE__FAULTS_VALID;
+        span->bits |= CUZK_TRACE__FAULTS_VALID;
         cuzk_trace_thread_faults(&span->minflt, &span->majflt);
         span->minflt += line->minflt;
         span->majflt += line->majflt;
@@ -499,11 +501,10 @@ CUZK_TRACE__SHARED void cuzk_trace__end(cuzk_trace_span *span, uint32_t kind)
     uint32_t depth = span->depth;
     uint32_t bits = span->bits;
     uint64_t minflt = 0, majflt = 0;
-    span->slot = NULL;
     span->bits = 0;
-    if (!slot || slot != tls->slot || slot->busy) {
-        /* Another thread's, or from before a fork: nothing to close here. */
-        if (!slot || slot == tls->slot)
+    if (!CUZK_TRACE__LIKELY(bits & CUZK_TRACE__ACTIVE && slot == tls->slot && !slot->busy)) {
+        /* Nothing to close here when it is another thread's, or from before a fork. */
+        if (!(bits & CUZK_TRACE__ACTIVE) || slot == tls->slot)
             cuzk_trace__drop();
         return;
     }
@@ -565,7 +566,7 @@ CUZK_TRACE__SHARED void cuzk_trace__async_begin(cuzk_trace_span *span, cuzk_trac
         return;
     span->name = cuzk_trace__id(name);
     cuzk_trace__enter(slot);
-    span->bits = types;
+    span->bits = types | CUZK_TRACE__ACTIVE;
     span->id = cuzk_trace__next_id(slot->depth_id);
     span->parent = parent ? parent : cuzk_trace__parent(tls, (uint32_t)slot->depth_id);
     span->depth = 0;
@@ -582,9 +583,8 @@ CUZK_TRACE__SHARED void cuzk_trace__async_end(cuzk_trace_span *span, uint32_t ki
     uint32_t id = span->id, parent = span->parent, lost;
     struct cuzk_trace__tls *tls = &cuzk_trace__tls;
     struct cuzk_trace__slot *slot = cuzk_trace__ready(tls, CUZK_TRACE_OFF, &lost);
-    if (!slot || !span->slot) {
+    if (!slot || !(span->bits & CUZK_TRACE__ACTIVE)) {
         cuzk_trace__drop();
-        span->slot = NULL;
         span->bits = 0;
         return;
     }
@@ -596,7 +596,6 @@ CUZK_TRACE__SHARED void cuzk_trace__async_end(cuzk_trace_span *span, uint32_t ki
     }
     cuzk_trace__emit(tls, span->t0, t1, span->name, id, parent, kind, span->depth, span->bits, span->a0, span->a1,
                      0, 0, 0);
-    span->slot = NULL;
     span->bits = 0;
     cuzk_trace__leave(slot);
     if (!CUZK_TRACE__LIKELY(t1 < cuzk_trace__lib.next_anchor))
@@ -610,7 +609,6 @@ static inline void cuzk_trace_begin_as(cuzk_trace_span *span, cuzk_trace_name *n
     if (cuzk_trace__on(name)) {
         cuzk_trace__begin(span, name, a0, a1, types);
     } else {
-        span->slot = NULL;
         span->bits = 0;
     }
 }
@@ -622,13 +620,13 @@ static inline void cuzk_trace_begin(cuzk_trace_span *span, cuzk_trace_name *name
 
 static inline void cuzk_trace_end(cuzk_trace_span *span)
 {
-    if (span->slot || span->bits)
+    if (span->bits)
         cuzk_trace__end(span, CUZK_TRACE__SPAN);
 }
 
 static inline void cuzk_trace_end_error(cuzk_trace_span *span)
 {
-    if (span->slot || span->bits)
+    if (span->bits)
         cuzk_trace__end(span, CUZK_TRACE__SPAN | CUZK_TRACE__ERR);
 }
 
@@ -636,7 +634,6 @@ static inline void cuzk_trace_async_begin(cuzk_trace_span *span, cuzk_trace_name
                                           uint32_t types, uint32_t parent)
 {
     CUZK_TRACE__HIDE(name);
-    span->slot = NULL;
     span->bits = 0;
     if (cuzk_trace__on(name))
         cuzk_trace__async_begin(span, name, a0, a1, types, parent);
@@ -644,7 +641,7 @@ static inline void cuzk_trace_async_begin(cuzk_trace_span *span, cuzk_trace_name
 
 static inline void cuzk_trace_async_end(cuzk_trace_span *span, int error)
 {
-    if (span->slot || span->bits)
+    if (span->bits)
         cuzk_trace__async_end(span, CUZK_TRACE__ASYNC | (error ? CUZK_TRACE__ERR : 0));
 }
 
@@ -1683,7 +1680,6 @@ cuzk_trace_name *cuzk_trace_ffi_name(const char *text, const char *a0, const cha
 
 void cuzk_trace_ffi_begin(cuzk_trace_span *span, cuzk_trace_name *name, int64_t a0, int64_t a1)
 {
-    span->slot = NULL;
     span->bits = 0;
     if (name)
         cuzk_trace_begin(span, name, a0, a1);
