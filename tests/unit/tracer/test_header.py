@@ -214,7 +214,7 @@ def test_constants_are_those_of_the_layout():
     from cuzk_tracer import ringfile
 
     assert sizes == {name: getattr(ringfile, name) for name in sizes}
-    assert values.pop("VOID") == 0x8000_0000, "the header's own"
+    assert (values.pop("VOID"), values.pop("ACTIVE")) == (0x8000_0000, 0x4000_0000), "the header's own"
     assert len(values) > 10
     for name, value in values.items():
         assert getattr(layout, name) == value, name

@@ -317,6 +317,11 @@ CUZK_TRACE__COLD int cuzk_trace__settle(const cuzk_trace_span *span, uint64_t t1
 #define CUZK_TRACE__HIDE(name) __asm__("" : "+r"(name))
 
 #define CUZK_TRACE__BARRIER() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#if defined(__SANITIZE_THREAD__) /* which knows no fences; nobody in this process reads what they order */
+#define CUZK_TRACE__FENCE() CUZK_TRACE__BARRIER()
+#else
+#define CUZK_TRACE__FENCE() __atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
 /* In a span's bits, which are 0 in one that was begun while tracing is off, and has ended: */
 #define CUZK_TRACE__VOID 0x80000000u   /* count it as dropped when it ends */
 #define CUZK_TRACE__ACTIVE 0x40000000u /* recorded, in `slot` */
@@ -344,10 +349,14 @@ static inline int64_t cuzk_trace_f64(double value)
     return bits;
 }
 
+static inline uint32_t cuzk_trace__level(void)
+{
+    return __atomic_load_n(__atomic_load_n(&cuzk_trace__lib.enabled, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+}
+
 static inline int cuzk_trace__on(const cuzk_trace_name *name)
 {
-    uint32_t *word = __atomic_load_n(&cuzk_trace__lib.enabled, __ATOMIC_RELAXED);
-    return __atomic_load_n(word, __ATOMIC_RELAXED) >= name->level;
+    return cuzk_trace__level() >= name->level;
 }
 
 static inline struct cuzk_trace__thread *cuzk_trace__line(struct cuzk_trace__slot *slot)
@@ -385,7 +394,7 @@ static inline void cuzk_trace__emit(struct cuzk_trace__tls *tls, uint64_t t0, ui
     uint64_t head = slot->head;
     uint64_t *word = (uint64_t *)(tls->ring + (head & slot->mask) * 64);
     uint64_t shape = kind | (depth < 255 ? depth : 255) << 8 | track << 16;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    CUZK_TRACE__FENCE();
     __atomic_store_n(word + 0, t0, __ATOMIC_RELAXED);
     __atomic_store_n(word + 1, t1, __ATOMIC_RELAXED);
     __atomic_store_n(word + 2, name | (uint64_t)id << 32, __ATOMIC_RELAXED);
@@ -395,6 +404,12 @@ static inline void cuzk_trace__emit(struct cuzk_trace__tls *tls, uint64_t t0, ui
     __atomic_store_n(word + 6, (uint32_t)minflt | majflt << 32, __ATOMIC_RELAXED);
     __atomic_store_n(word + 7, corr | (head + 1) << 32, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->head, head + 1, __ATOMIC_RELEASE);
+}
+
+static inline void cuzk_trace__tick(uint64_t now)
+{
+    if (!CUZK_TRACE__LIKELY(now < __atomic_load_n(&cuzk_trace__lib.next_anchor, __ATOMIC_RELAXED)))
+        cuzk_trace__keep_time(0);
 }
 
 static inline void cuzk_trace__enter(struct cuzk_trace__slot *slot)
@@ -420,7 +435,7 @@ static inline struct cuzk_trace__slot *cuzk_trace__ready(const struct cuzk_trace
         return slot;
     if (!slot)
         slot = cuzk_trace__claim();
-    if (*__atomic_load_n(&cuzk_trace__lib.enabled, __ATOMIC_RELAXED) < level) /* claim may have found out */
+    if (cuzk_trace__level() < level) /* claim may have found out */
         return NULL;
     if (!slot || slot->busy)
         *lost = CUZK_TRACE__VOID;
@@ -528,8 +543,7 @@ CUZK_TRACE__SHARED void cuzk_trace__end(cuzk_trace_span *span, uint32_t kind)
         cuzk_trace__line(slot)->top = span->parent;
     __atomic_store_n(&slot->depth_id, (slot->depth_id >> 32) << 32 | depth, __ATOMIC_RELEASE);
     cuzk_trace__leave(slot);
-    if (!CUZK_TRACE__LIKELY(t1 < cuzk_trace__lib.next_anchor))
-        cuzk_trace__keep_time(0);
+    cuzk_trace__tick(t1);
 }
 
 /* Something at one moment: a counter, a mark, a flow. */
@@ -552,8 +566,7 @@ CUZK_TRACE__SHARED void cuzk_trace__point(cuzk_trace_name *name, uint32_t kind, 
     cuzk_trace__emit(tls, now, now, number, 0, cuzk_trace__parent(tls, depth), kind, depth, types, a0, a1, 0, 0,
                      corr);
     cuzk_trace__leave(slot);
-    if (!CUZK_TRACE__LIKELY(now < cuzk_trace__lib.next_anchor))
-        cuzk_trace__keep_time(0);
+    cuzk_trace__tick(now);
 }
 
 CUZK_TRACE__SHARED void cuzk_trace__async_begin(cuzk_trace_span *span, cuzk_trace_name *name, int64_t a0,
@@ -598,8 +611,7 @@ CUZK_TRACE__SHARED void cuzk_trace__async_end(cuzk_trace_span *span, uint32_t ki
                      0, 0, 0);
     span->bits = 0;
     cuzk_trace__leave(slot);
-    if (!CUZK_TRACE__LIKELY(t1 < cuzk_trace__lib.next_anchor))
-        cuzk_trace__keep_time(0);
+    cuzk_trace__tick(t1);
 }
 
 static inline void cuzk_trace_begin_as(cuzk_trace_span *span, cuzk_trace_name *name, int64_t a0, int64_t a1,
@@ -647,7 +659,7 @@ static inline void cuzk_trace_async_end(cuzk_trace_span *span, int error)
 
 static inline int cuzk_trace__any(void)
 {
-    return *__atomic_load_n(&cuzk_trace__lib.enabled, __ATOMIC_RELAXED) != CUZK_TRACE_OFF;
+    return cuzk_trace__level() != CUZK_TRACE_OFF;
 }
 
 static inline void cuzk_trace_counter(cuzk_trace_name *name, int64_t value)
@@ -1000,7 +1012,7 @@ CUZK_TRACE__COLD void cuzk_trace__write_anchor(const struct cuzk_trace__sample *
     struct cuzk_trace__header *head = cuzk_trace__lib.head;
     struct cuzk_trace__anchor *anchor = cuzk_trace__anchor_at(head->anchors_count);
     __atomic_store_n(&head->anchor_seq, 2 * head->anchors_count + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    CUZK_TRACE__FENCE();
     __atomic_store_n(&anchor->ticks, now->ticks, __ATOMIC_RELAXED);
     __atomic_store_n(&anchor->monotonic_ns, now->monotonic, __ATOMIC_RELAXED);
     __atomic_store_n(&anchor->realtime_ns, now->realtime, __ATOMIC_RELAXED);
@@ -1263,7 +1275,7 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, const char *folder, uint64_t start
     head->anchors_count = 1;
     head->anchor_seq = 2;
     head->heartbeat_ns = now.monotonic;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    CUZK_TRACE__FENCE();
     memcpy(head->magic, "CZRING01", 8);
     munmap(head, control); /* attach maps what join would map */
     return 0;
@@ -1494,6 +1506,18 @@ CUZK_TRACE__COLD int cuzk_trace__session(void)
 
 /* ------------------------------------------------------------------------------------------ slots -- */
 
+CUZK_TRACE__COLD uint32_t cuzk_trace__state(struct cuzk_trace__slot *slot)
+{
+    return __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+}
+
+/* Whether another library has claimed this slot for the calling thread. */
+CUZK_TRACE__COLD int cuzk_trace__is_mine(struct cuzk_trace__slot *slot, uint32_t tid)
+{
+    return cuzk_trace__state(slot) == CUZK_TRACE__SLOT_LIVE && slot->tid == tid &&
+           cuzk_trace__line(slot)->handle == (uint64_t)pthread_self();
+}
+
 /* The slot this thread may have; -1: none. The caller holds the lock. Its own, claimed by another library; the
  * first, which has the larger ring, for the main thread; one whose thread is dead for a second; a new one; any
  * dead one; one whose thread ended unnoticed. *fresh: its ring has no space yet. */
@@ -1505,25 +1529,23 @@ CUZK_TRACE__COLD int cuzk_trace__choose(uint32_t tid, int may_grow, int *fresh)
     int i, count = (int)head->slot_count, used = (int)head->slots_used, dead = -1, unused = -1;
     for (i = 0; i < used && i < count; i++) {
         slot = slots + i;
-        if (slot->state == CUZK_TRACE__SLOT_LIVE && slot->tid == tid &&
-            cuzk_trace__line(slot)->handle == (uint64_t)pthread_self())
+        if (cuzk_trace__is_mine(slot, tid))
             return i;
-        if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == CUZK_TRACE__SLOT_DEAD &&
-            cuzk_trace__line(slot)->died_ns < died) {
+        if (cuzk_trace__state(slot) == CUZK_TRACE__SLOT_DEAD && cuzk_trace__line(slot)->died_ns < died) {
             died = cuzk_trace__line(slot)->died_ns;
             dead = i;
         }
     }
     for (i = count - 1; i > 0; i--)
-        if (slots[i].state == CUZK_TRACE__SLOT_FREE)
+        if (cuzk_trace__state(slots + i) == CUZK_TRACE__SLOT_FREE)
             unused = i;
-    if ((int)tid == (int)getpid() && slots[0].state == CUZK_TRACE__SLOT_FREE)
+    if ((int)tid == (int)getpid() && cuzk_trace__state(slots) == CUZK_TRACE__SLOT_FREE)
         unused = 0;
     *fresh = may_grow && unused >= 0 && (unused == 0 || dead < 0 || died + CUZK_TRACE__REST_NS > now);
     if (*fresh)
         return unused;
     for (i = 0; i < count && dead < 0; i++)
-        if (slots[i].state == CUZK_TRACE__SLOT_LIVE && syscall(SYS_tgkill, getpid(), slots[i].tid, 0) != 0 &&
+        if (cuzk_trace__state(slots + i) == CUZK_TRACE__SLOT_LIVE && syscall(SYS_tgkill, getpid(), slots[i].tid, 0) != 0 &&
             errno == ESRCH)
             dead = i;
     return dead;
@@ -1542,7 +1564,7 @@ CUZK_TRACE__COLD int cuzk_trace__take(int number, uint32_t tid, int fresh)
     struct cuzk_trace__slot *slot = cuzk_trace__slot_at(number);
     struct cuzk_trace__thread *line = cuzk_trace__line(slot);
     char name[20] = "main";
-    if (slot->state == CUZK_TRACE__SLOT_LIVE && slot->tid == tid && line->handle == (uint64_t)pthread_self()) {
+    if (cuzk_trace__is_mine(slot, tid)) {
         line->users++;
         return 1;
     }
