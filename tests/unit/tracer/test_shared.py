@@ -343,3 +343,31 @@ def test_an_executed_program_replaces_the_ring(bare_runtime, program, libraries)
         ring.poll()
         assert ring.names[2].text == "main" and ring.ended_ns > 0
         assert ring.parent_pid == ring.pid, "it comes from the program it was before"
+
+
+def test_several_files_of_one_program(bare_runtime, compiler, tmp_path):
+    """Each includes the header; the linker keeps one copy of its state."""
+    other = tmp_path / "other.c"
+    other.write_text(LIBRARY)
+    program = compiler(
+        """
+        #include "cuzk_trace.h"
+        static cuzk_trace_name MAIN = CUZK_TRACE_NAME("main", NULL, NULL, 0);
+        void nest(int, void (*)(void));
+        int main(void)
+        {
+            cuzk_trace_span span;
+            cuzk_trace_begin(&span, &MAIN, 0, 0);
+            nest(5, NULL);
+            printf("%u", cuzk_trace__lib.head->writers);
+            cuzk_trace_end(&span);
+            return 0;
+        }
+        """,
+        '-DNAME="A"',
+        str(other),
+    )
+    assert bare_runtime.execute(program) == "1"
+    with bare_runtime.ring() as ring:
+        ((_, rows),) = ring.poll().records
+        assert shape(ring, rows) == [("common", 3, 2, ord("A")), ("A.outer", 2, 1, 5), ("main", 1, 0, 0)]
