@@ -254,6 +254,29 @@ def test_a_folder_that_cannot_be_written_in_c(bare_runtime, compiler, place):
     assert path.parent == Path(f"/dev/shm/cuzk-{os.getuid()}"), "the second folder served"
 
 
+def test_errno_is_left_alone(bare_runtime, compiler):
+    """A span may end between a call that failed and the look at why: even where nothing can be written."""
+    program = compiler("""
+        #include "cuzk_trace.h"
+        static cuzk_trace_name S = CUZK_TRACE_NAME("s", NULL, NULL, CUZK_TRACE_FAULTS);
+        int main(void)
+        {
+            cuzk_trace_span span;
+            errno = 12345;
+            cuzk_trace_begin(&span, &S, 0, 0);
+            cuzk_trace_counter(&S, 1);
+            cuzk_trace_end(&span);
+            printf("%d", errno);
+            return 0;
+        }
+    """)
+    assert bare_runtime.execute(program) == "12345"
+    (bare_runtime.folder / "cuzk").rename(bare_runtime.folder / "other")
+    (bare_runtime.folder / "cuzk").write_text("not a folder")
+    assert bare_runtime.execute(program, CUZK_TRACE="coarse") == "12345"
+    assert bare_runtime.execute(program, CUZK_TRACE="off") == "12345"
+
+
 def test_a_limit_on_file_size_is_no_signal(bare_runtime, compiler):
     """Beyond RLIMIT_FSIZE, ftruncate would raise SIGXFSZ, which ends a C program."""
     program = compiler("""

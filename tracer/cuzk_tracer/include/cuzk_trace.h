@@ -312,8 +312,8 @@ CUZK_TRACE__COLD int cuzk_trace__settle(const cuzk_trace_span *span, uint64_t t1
 
 /* ------------------------------------------------------------------------------------- recording -- */
 
-/* GCC 12 and 13 can put a static name into read-only memory: propagating its address into a clone of one of the
- * functions below (-O2), they forget that it is passed on from there. So they shall not know what it points to. */
+/* GCC 12.2 puts a static name into read-only memory: propagating its address into a clone of one of the functions
+ * below (-O2 -fPIC), it forgets that it is passed on from there. So it shall not know what it points to. */
 #define CUZK_TRACE__HIDE(name) __asm__("" : "+r"(name))
 
 #define CUZK_TRACE__BARRIER() __atomic_signal_fence(__ATOMIC_SEQ_CST)
@@ -868,7 +868,8 @@ CUZK_TRACE__COLD uint32_t cuzk_trace__intern_locked(cuzk_trace_name *name, uint3
         __atomic_store_n(&head->names_count, count + 1, __ATOMIC_RELEASE);
     } else {
         head->names_lost++;
-        cuzk_trace__say(CUZK_TRACE__PROBLEM_NAMES, "the ring's name table is full: the rest of the names appear as <overflow>", "", "");
+        cuzk_trace__say(CUZK_TRACE__PROBLEM_NAMES,
+                        "the ring's name table is full: the rest of the names appear as <overflow>", "", "");
     }
     __atomic_store_n(&name->id, id, __ATOMIC_RELAXED);
     return id;
@@ -891,6 +892,7 @@ CUZK_TRACE__COLD void cuzk_trace__keep(cuzk_trace_name *name)
 CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t limit)
 {
     uint32_t id = __atomic_load_n(&name->id, __ATOMIC_RELAXED);
+    int saved = errno; /* a span may stand between a call that failed and the look at why */
     if (!id && cuzk_trace__lock(1)) {
         id = __atomic_load_n(&name->id, __ATOMIC_RELAXED);
         if (!id) {
@@ -900,6 +902,7 @@ CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t lim
         }
         cuzk_trace__unlock();
     }
+    errno = saved;
     return id ? id : (uint32_t)CUZK_TRACE__NAME_OVERFLOW;
 }
 
@@ -1051,8 +1054,11 @@ CUZK_TRACE__COLD void cuzk_trace__keep_time(int force)
     struct cuzk_trace__sample now;
     uint64_t segment;
     int64_t due, expected, offset;
-    if (!lib->head || !cuzk_trace__lock(force))
+    int saved = errno;
+    if (!lib->head || !cuzk_trace__lock(force)) {
+        errno = saved;
         return;
+    }
     cuzk_trace__look(&now);
     last = cuzk_trace__anchor_at(lib->head->anchors_count - 1);
     due = last->monotonic_ns + cuzk_trace__gap(last->monotonic_ns - lib->head->opened_ns);
@@ -1071,6 +1077,7 @@ CUZK_TRACE__COLD void cuzk_trace__keep_time(int force)
     __atomic_store_n(&lib->next_anchor, now.ticks + (uint64_t)((double)(due - now.monotonic) * lib->ticks_per_ns),
                      __ATOMIC_RELAXED);
     cuzk_trace__unlock();
+    errno = saved;
 }
 
 /* ------------------------------------------------------------------------------- the file (locked) -- */
@@ -1609,8 +1616,7 @@ CUZK_TRACE__COLD void cuzk_trace__release(void *unused)
         cuzk_trace__leave_slot(slot);
 }
 
-/* Give this thread a slot, its first time; NULL where that cannot be. */
-CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void)
+CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__first(void)
 {
     struct cuzk_trace__lib *lib = &cuzk_trace__lib;
     struct cuzk_trace__tls *tls = &cuzk_trace__tls;
@@ -1628,7 +1634,8 @@ CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void)
     number = cuzk_trace__choose(tid, 1, &fresh);
     have = number >= 0 && cuzk_trace__take(number, tid, fresh);
     if (number < 0)
-        cuzk_trace__say(CUZK_TRACE__PROBLEM_SLOTS, "more threads than the ring has slots: some are not recorded", "", "");
+        cuzk_trace__say(CUZK_TRACE__PROBLEM_SLOTS,
+                        "more threads than the ring has slots: some are not recorded", "", "");
     else if (!have) {
         cuzk_trace__say(CUZK_TRACE__PROBLEM_SPACE, "no room for another thread's ring in ", lib->path, "");
         number = cuzk_trace__choose(tid, 0, &fresh);
@@ -1652,6 +1659,15 @@ CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void)
     /* What this took is not to appear in spans that other libraries have open here. */
     cuzk_trace_thread_faults(after, after + 1);
     cuzk_trace_add_faults(before[0] - after[0], before[1] - after[1]);
+    return slot;
+}
+
+/* Give this thread a slot, its first time; NULL where that cannot be. */
+CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void)
+{
+    int saved = errno;
+    struct cuzk_trace__slot *slot = cuzk_trace__first();
+    errno = saved;
     return slot;
 }
 
