@@ -418,11 +418,11 @@ def test_many_readers_one_stopped_one_killed(bare_runtime, compiler, readers, ea
             assert process.stdout.readline() == "attached\n"
         attached[0].send_signal(signal.SIGSTOP)
         attached[1].kill()
-        lines = [process.communicate(timeout=600)[0] for process in attached[2:]]
+        lines = [process.stdout.read() for process in attached[2:]]
         attached[0].send_signal(signal.SIGCONT)
         writer.terminate()
-        lines.append(attached[0].communicate(timeout=600)[0])
-        written = int(writer.communicate(timeout=60)[0])
+        lines.append(attached[0].stdout.read())
+        written = int(writer.stdout.read())
     finally:
         for process in (writer, *attached):
             process.kill()
