@@ -28,6 +28,8 @@ from cuzk_top.widgets.timeline import Scene, Timeline
 FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
+TABLE_NS = 1_000_000_000
+"""The stage table while a session runs; it is many lines of figures."""
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
@@ -60,6 +62,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._figures = NO_FIGURES
         self._figured: tuple[object, ...] | None = None
         self._figures_due_ns = 0
+        self._table_due_ns = 0
         self._computing = False
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
@@ -132,7 +135,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         key = (moment, self.view.window, layout.rows, layout.counters, layout.compact)
         if key == self._figured:
             return
-        table = self._figures.table if self._figured is not None and self._figured[0] == moment else None
+        same = self._figured is not None and self._figured[0] == moment
+        running = self.controls.mode == "live" and not self.data.ended
+        table = self._figures.table if same or (running and now < self._table_due_ns) else None
+        if table is None:
+            self._table_due_ns = now + TABLE_NS
         if self.data.spans <= INLINE_SPANS:
             self._figured, self._figures = key, compute(self.data, self.view, layout, table)
         elif not self._computing and now >= self._figures_due_ns:

@@ -11,8 +11,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.segment import Segment
 from textual.strip import Strip
 
@@ -24,8 +26,12 @@ from cuzk_top.theme import Theme
 from cuzk_top.viewport import Int64s, Window
 from cuzk_top.widgets.looks import Looks, known_role
 from cuzk_top.widgets.paint import clean
+from cuzk_top.widgets.row import Row
 from cuzk_top.widgets.runs import Ground, blank_run, chart_runs, span_runs
 from cuzk_top.widgets.tiles import Pieces, cut, strips_of
+
+CHART_NS = 200_000_000
+"""How long a chart stands while its session runs."""
 
 
 @dataclass(slots=True)
@@ -42,6 +48,14 @@ class _Filled:
     """The rest that completes the tile in which the filled part ends, and the strip of both."""
 
 
+class _Chart(NamedTuple):
+    """The chart of one counter as it was drawn last."""
+
+    window: tuple[Window, int]
+    now_ns: int
+    heights: NDArray[np.int8]
+
+
 class Areas:
     """Computes rows of one window; `begin` starts a frame."""
 
@@ -53,7 +67,7 @@ class Areas:
         self._edges: Int64s = np.empty(0, np.int64)
         self._ground = Ground((), -1)
         self._cells: dict[str, tuple[Hashable, Cells]] = {}
-        self._heights: dict[str, tuple[Hashable, np.ndarray[tuple[int], np.dtype[np.int8]]]] = {}
+        self._charts: dict[str, _Chart] = {}
         self._filled: dict[str, _Filled] = {}
         self._sources: dict[tuple[str, int], tuple[Hashable, int, Cells]] = {}
         self._settled: dict[str, tuple[Hashable, int, Cells]] = {}
@@ -72,7 +86,7 @@ class Areas:
             self._tiles = tiles
             self._filled.clear()
             count = len(tiles) - 1
-            self._looks, self._blanks, self._rests = [None] * count, [Strip([])] * count, [{}] * count
+            self._looks, self._blanks, self._rests = [None] * count, [Row([])] * count, [{}] * count
         if ground is self._ground:
             return
         self._ground = ground
@@ -81,7 +95,7 @@ class Areas:
             if look != self._looks[tile]:
                 self._looks[tile] = look
                 self._rests[tile] = {}
-                self._blanks[tile] = Strip(self._blank(low, high), high - low)
+                self._blanks[tile] = Row(self._blank(low, high), high - low)
 
     def words(self, name: str, text: str) -> list[Strip]:
         """A reason in place of a picture."""
@@ -115,29 +129,36 @@ class Areas:
             self._settled[row.key] = (look, max(ends, default=0), found[1])
         return found[1]
 
-    def chart(self, counter: CounterData, now_ns: int) -> list[Strip]:
-        """A row of a counter."""
+    def chart(self, counter: CounterData, now_ns: int, runs: bool) -> list[Strip]:
+        """A row of a counter; while the session `runs` it is drawn anew five times a second."""
+        name = f"counter {counter.key}"
+        drawn = self._charts.get(name)
+        if (
+            drawn is None
+            or not runs
+            or drawn.window != (self._window, self._columns)
+            or not 0 <= now_ns - drawn.now_ns < CHART_NS
+        ):
+            drawn = self._charts[name] = self._chart(name, counter, now_ns)
+        heights = drawn.heights
+        role = known_role(counter.role)
+        return self._area(
+            name, heights, len(heights), lambda: chart_runs(heights, role, self._ground, self._theme)
+        )
+
+    def _chart(self, name: str, counter: CounterData, now_ns: int) -> _Chart:
         count = int(np.searchsorted(counter.start_ns, now_ns, "left"))
         last = min(int(counter.t_ns[count - 1]), now_ns) if count else self._window.t0_ns
         limit = self._limit(last)
-        name = f"counter {counter.key}"
         top = self._tops.get(name)
         if top is None or top[0] != count:
             top = self._tops[name] = (count, rows.chart_top(highest(counter, count), counter.top))
-        key = (self._window, self._columns, count, last, top, limit)
-        found = self._heights.get(name)
-        if found is None or found[0] != key:
+        values = np.empty(0)
+        if limit:
             per_column = rows.gauge_columns if counter.kind == "gauge" else rows.rate_columns
             edges = self._edges[: limit + 1]
-            values = (
-                per_column(counter.start_ns, counter.t_ns, counter.value, edges, now_ns)
-                if limit
-                else np.empty(0)
-            )
-            found = self._heights[name] = (key, rows.levels(values, top[1]))
-        heights = found[1]
-        role = known_role(counter.role)
-        return self._area(name, heights, limit, lambda: chart_runs(heights, role, self._ground, self._theme))
+            values = per_column(counter.start_ns, counter.t_ns, counter.value, edges, now_ns)
+        return _Chart((self._window, self._columns), now_ns, rows.levels(values, top[1]))
 
     def _area(self, name: str, content: object, limit: int, make: Callable[[], list[Segment]]) -> list[Strip]:
         """A strip a tile. The filled part is kept until its content or the ground under it changes."""
@@ -155,7 +176,7 @@ class Areas:
         rest = self._rest(full, limit)
         if found.shared is None or found.shared[0] is not rest:
             width = self._tiles[full + 1] - self._tiles[full]
-            found.shared = (rest, Strip([*found.pieces[full], *rest], width))
+            found.shared = (rest, Row([*found.pieces[full], *rest], width))
         return [*found.strips, found.shared[1], *self._blanks[full + 1 :]]
 
     def _blank(self, low: int, high: int) -> list[Segment]:

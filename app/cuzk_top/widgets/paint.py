@@ -10,6 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from cuzk_top.theme import Paint, Theme
+from cuzk_top.widgets.row import Row
 
 
 @lru_cache(maxsize=1024)
@@ -84,4 +85,4 @@ class Line:
     def strip(self) -> Strip:
         """The finished line."""
         self.to(self.width)
-        return Strip(self.segments, self.width - self.start)
+        return Row(self.segments, self.width - self.start)

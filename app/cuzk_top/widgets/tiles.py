@@ -12,6 +12,8 @@ from itertools import pairwise
 from rich.segment import Segment
 from textual.strip import Strip
 
+from cuzk_top.widgets.row import Row
+
 Pieces = list[list[Segment]]
 """Runs of one line, a list a tile."""
 
@@ -54,5 +56,5 @@ def strips_of(pieces: Pieces, edges: Sequence[int], before: tuple[Pieces, list[S
         piece = pieces[tile]
         same = before is not None and tile < len(before[1]) and before[0][tile] == piece
         old = before[1][tile] if same and before is not None else None
-        strips.append(old if old is not None and old.cell_length == high - low else Strip(piece, high - low))
+        strips.append(old if old is not None and old.cell_length == high - low else Row(piece, high - low))
     return strips

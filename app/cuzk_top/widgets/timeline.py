@@ -107,8 +107,7 @@ class Timeline(Widget):
             lines.append(self._across("scale", scale, lambda: self._scale(scene)))
         lines.append(self._across("axis", frame, lambda: self._axis(scene, axis, base)))
         if not layout.compact:
-            marks = (view.marks, len(snapshot.marks))
-            lines.append(self._across("selection", (frame, marks), lambda: self._selection(scene, base)))
+            lines.append(self._selection(scene, base, frame))
         lines += [self._lane(scene, row, row.key == view.cursor) for row in layout.rows]
         if not layout.compact and layout.counters:
             lines.append(self._across("counters", layout.width, lambda: self._counters_title(layout)))
@@ -204,7 +203,24 @@ class Timeline(Widget):
             return line.right("s", layout.numbers_x + 4, "dim")
         return line.put("total s", "dim").right("last", layout.width, "dim")
 
-    def _selection(self, scene: Scene, base: Ground) -> Line:
+    def _selection(self, scene: Scene, base: Ground, frame: Hashable) -> list[Strip]:
+        """The selection's edges, its length, and the marks; most of the time a blank line."""
+        view, layout = scene.view, scene.layout
+        if view.selection is not None or view.marks or scene.snapshot.marks:
+            marks = (view.marks, len(scene.snapshot.marks))
+            return self._across("selection", (frame, marks), lambda: self._selection_line(scene, base))
+        label = self._keep("selection left", layout.label_width, lambda: self._selection_label(layout))
+        right = self._keep(
+            "selection right", (layout.width, layout.numbers_x), lambda: self._numbers_line(layout)
+        )
+        return [label, *self._areas.words("selection", ""), right]
+
+    def _selection_label(self, layout: Layout) -> Line:
+        line = Line(self._theme, layout.label_width).put("  selection", "dim").to(layout.label_width - 1)
+        self._bar(line)
+        return line
+
+    def _selection_line(self, scene: Scene, base: Ground) -> Line:
         theme, layout, view = self._theme, scene.layout, scene.view
         glyphs, columns = theme.glyphs, layout.columns
         text = [" "] * columns
@@ -227,9 +243,8 @@ class Timeline(Widget):
             put(begin, glyphs.select_open)
         for number, mark_ns in enumerate(view.marks, 1):
             put(mark_ns, str(number % 10))
-        line = Line(theme, layout.width).put("  selection", "dim")
-        line.to(layout.label_width - 1)
-        self._bar(line)
+        line = Line(theme, layout.width)
+        line.extend(self._selection_label(layout).segments, layout.label_width)
         line.extend(blank_run("".join(text), 0, base, theme, "ink"), columns)
         line.extend(self._numbers_line(layout).segments, layout.numbers_x - line.x)
         if view.selection is not None:
@@ -290,7 +305,7 @@ class Timeline(Widget):
         if counter.missing is not None:
             area = self._areas.words(name, f"no data: {counter.missing}")
         else:
-            area = self._areas.chart(counter, now)
+            area = self._areas.chart(counter, now, not scene.snapshot.ended)
         numbers = scene.numbers.get(name, Numbers())
 
         size = (layout.width, layout.compact)
