@@ -55,7 +55,7 @@ class Ticks:
         if not same or abs(error) > JUMP_NS:
             self._piece(ticks, monotonic_ns, rate)
             return
-        window = min(RETURN_NS, 10 * interval)
+        window = min(RETURN_NS, 3 * interval)  # until the next anchor: early ones come ever more slowly
         slope = rate * (1 + error / window)
         passed = round(window / rate)
         self._piece(ticks, now, slope)

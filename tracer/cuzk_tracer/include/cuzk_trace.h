@@ -1025,11 +1025,11 @@ CUZK_TRACE__COLD void cuzk_trace__write_anchor(const struct cuzk_trace__sample *
     __atomic_store_n(&head->heartbeat_ns, now->monotonic, __ATOMIC_RELAXED);
 }
 
-/* How long after an anchor the next one is due: 9 times the session's age then, at most a second, so that the
- * rate of the ticks is known soon and well. */
+/* How long after an anchor the next one is due: twice the session's age then, at most a second, so that the rate of
+ * the ticks is known soon and well. */
 CUZK_TRACE__COLD int64_t cuzk_trace__gap(int64_t age)
 {
-    return age < 0 || age > 111111111 ? 1000000000 : 9 * age;
+    return age < 0 || age > 500000000 ? 1000000000 : 2 * age;
 }
 
 CUZK_TRACE__COLD void cuzk_trace__set_rate(void)
