@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from cuzk_top.controls import SessionControls
 from cuzk_top.model import Snapshot
 from cuzk_top.screens import navigation
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
+from cuzk_top.screens.pace import Pace
 from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
@@ -67,6 +69,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = False
+        self._pace = Pace()
         self._fitted = False
         """A live session that has ended is fitted once; then the user has the window."""
         self.header = Header(theme)
@@ -83,7 +86,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         yield self.prompt
 
     def on_mount(self) -> None:
-        self.set_interval(FRAME_S, self.tick)
+        self.set_interval(FRAME_S, self._frame)
         self.tick(True)
 
     def on_resize(self) -> None:
@@ -94,6 +97,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.tick(True)
 
     # drawing
+
+    def _frame(self) -> None:
+        """The timer's tick. Keys do not wait for it. Without a terminal no time is worth saving."""
+        if self.app.is_headless or self._pace.due(time.thread_time()):
+            self.tick()
 
     def tick(self, force: bool = False) -> None:
         """One frame, or nothing if nothing changed. `force` also renews the figures."""
@@ -253,7 +261,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if self.view.paused and not text:
             since = self.controls.snapshot().spans - self.spans_at_pause
             text = f"+{figures.count(since)} spans since" if since > 0 else ""
-        return Title(badge, strong, facts.job, facts.backend, facts.gpu, facts.tracing, text)
+        frames = "5 frames/s" if self._pace.halved else ""
+        return Title(badge, strong, facts.job, facts.backend, facts.gpu, facts.tracing, text, frames)
 
     def _badge(self) -> tuple[str, bool]:
         playback = self.controls.playback()

@@ -40,6 +40,8 @@ class Title(NamedTuple):
     tracing: str | None
     notice: str
     """A message to the user; takes the right end of line 1."""
+    frames: str
+    """How often the picture moves, if that is less often than it should."""
 
 
 def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
@@ -118,7 +120,11 @@ class Header(Canvas):
         if snapshot.viewer_cpu is not None:
             share = f"{snapshot.viewer_cpu:.0f}%"
             words: tuple[Word, ...] = (("viewer ", "dim", False), (share, "text", False))
-            fields.append(Field(3, (*words, (" of a core", "dim", False)) if width >= 140 else words))
+            if width >= 140:
+                words = (*words, (" of a core", "dim", False))
+            if title.frames and width >= 100:
+                words = (*words, (f" {title.frames}", "dim", False))
+            fields.append(Field(3, words))
         if title.tracing:
             fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
         if snapshot.problems:
