@@ -36,7 +36,17 @@ class Merger:
         columns = Columns.concat([part for part in parts if len(part)])
         columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
         self._seq += len(columns)
-        return Batch(session, columns, open_, main.lost, main.now_ns, main.ended, main.strings, problems)
+        return Batch(
+            session,
+            columns,
+            open_,
+            main.lost,
+            main.now_ns,
+            main.ended,
+            main.strings,
+            problems,
+            rings=main.rings,
+        )
 
     def _renamed(self, source: int, batch: Batch, columns: Columns) -> Columns:
         known = self._names.get(source, np.empty(0, np.uint32))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuzk_top import machine, paths, recording, trace
+from cuzk_top import machine, packing, paths, recording, trace
 from cuzk_top.errors import TraceError
 from cuzk_top.model import (
     COLUMN_TYPES,
@@ -155,7 +155,7 @@ def test_any_arrow_program_can_read_the_packed_file(tmp_path):
     sizes = [[1, 0, 3], [1, 1, 1], [1, 2, 2], [7, 0, 1]]  # track, depth, rows: counted by hand above
     edges = np.cumsum([0] + [rows for _, _, rows in sizes]).tolist()
     assert lanes == [[track, depth, edge] for (track, depth, _), edge in zip(sizes, edges, strict=False)]
-    assert reader.schema.metadata[b"cuzk.version"] == b"1.0"
+    assert reader.schema.metadata[b"cuzk.version"] == b"1.1"
 
 
 def test_columns_that_are_zero_everywhere_take_no_room(tmp_path):
@@ -283,7 +283,8 @@ def test_an_arrow_file_of_somebody_else_is_refused(tmp_path):
 
 @pytest.mark.parametrize("pack", [True, False])
 def test_versions(tmp_path, monkeypatch, pack):
-    monkeypatch.setattr(recording, "VERSION_MINOR", 9)
+    for module in (recording, packing):
+        monkeypatch.setattr(module, "VERSION_MINOR", 9)
     record(tmp_path / "minor.cuzk", pack=pack)
     check_whole(recording.open(tmp_path / "minor.cuzk"))
     monkeypatch.setattr(trace, "VERSION_MAJOR", 2)
@@ -299,7 +300,7 @@ def test_a_failing_disk_leaves_the_stream(tmp_path, monkeypatch):
     def full(_path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(recording, "_sync", full)
+    monkeypatch.setattr(packing, "_sync", full)
     with pytest.raises(OSError, match="No space"):
         recorder.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.cuzk"]
