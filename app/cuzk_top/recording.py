@@ -119,12 +119,6 @@ class Recorder:
         for path, _, _ in self._segments:
             path.unlink(missing_ok=True)
 
-    def abandon(self) -> None:
-        """Stop, and leave nothing behind."""
-        self._open = False
-        self._sink.close()
-        remove(self.path)
-
     def _begin(self) -> None:
         """A new stream under the recording's name, which knows nothing of the session yet."""
         about = {

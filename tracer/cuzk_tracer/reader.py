@@ -238,6 +238,16 @@ class Ring:
         used = min(int(self._table(HEADER, 1, 0)[0]["slots_used"]), int(self._head["slot_count"]))
         return int(self._table(SLOT, used, int(self._head["slots_off"]))["head"].sum())
 
+    def position(self) -> dict[int, int]:
+        """Of each slot, the index of the next record to be read: where another reader can go on."""
+        return {number: slot.next for number, slot in self._slots.items()}
+
+    def resume(self, position: dict[int, int]) -> None:
+        """Go on where another reader was, before the first poll: what is missing since then is lost."""
+        for number, index in position.items():
+            self._slots[number] = _Slot(next=max(0, index))
+        self._skipped = 0
+
     def poll(self) -> Poll:
         """Everything new since the last poll. Raises RingError when the file can no longer be read."""
         alive = self.alive()
