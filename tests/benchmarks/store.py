@@ -213,7 +213,7 @@ def main() -> None:
             recorder.append(batch)
             spent += time.perf_counter() - started
             count += len(batch.columns)
-        recorder._writer.close()
+        recorder._writer.close()  # the stream as a crash would leave it: not packed yet
         recorder._sink.close()
         print(f"{count:,} spans, {THREADS} threads x {DEEPEST + 1} deep")
         line("stream: write", f"{count / spent / 1e6:.1f} M spans/s", ">= 10 M/s", count / spent >= 1e7)
