@@ -123,7 +123,10 @@ class Program:
 
 
 class _Output:
-    """Reads a program's two pipes; keeps what came, in order, in a file until it may be printed."""
+    """Reads a program's two pipes; keeps what came in a file until it may be printed.
+
+    Each stream's order is kept, and between the two the order in which we got to read them.
+    """
 
     def __init__(self, pipes: list[int], lines: deque[dict[str, object]]) -> None:
         self._pipes = pipes
@@ -199,6 +202,8 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
+        while signal.sigtimedwait(FORWARDED, 0):  # came too late: the program has ended
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
     def wait(self, seconds: float, program: Program) -> None:

@@ -64,7 +64,9 @@ def batch(fuzzer: cases.Fuzzer, numbers: range, told: int) -> None:
 
 def main() -> int:
     """Fork a child for each batch, add up, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--case", type=int, help="run this one alone, with its traceback")
@@ -93,7 +95,10 @@ def main() -> int:
             else:
                 total.update(eval(text[32:]))  # a dict of our own child
             findings = sum(count for what, count in total.items() if what.startswith("FINDING"))
-            print(f"{numbers.stop - args.start:,} cases, {time.monotonic() - started:.0f} s, {findings} findings", flush=True)
+            print(
+                f"{numbers.stop - args.start:,} cases, {time.monotonic() - started:.0f} s, {findings} findings",
+                flush=True,
+            )
     for what, count in sorted(total.items()):
         print(f"{count:>9,}  {what}")
     return 1 if any(what.startswith("FINDING") for what in total) else 0

@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from cuzk_top import packing, recording
-from cuzk_top.model import FLAG_F64, KIND_COUNTER, KIND_INSTANT, KIND_SPAN, Batch, Columns, Name, Session, Track
+from cuzk_top.model import (
+    FLAG_F64,
+    KIND_COUNTER,
+    KIND_INSTANT,
+    KIND_SPAN,
+    Batch,
+    Columns,
+    Name,
+    Session,
+    Track,
+)
 from cuzk_tracer import layout, places
 
 RECORDS, SLOTS = 16, 3
@@ -37,7 +47,9 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
         return at
 
     names = b"".join(
-        pack_fields(layout.NAME, layout.NAME_BYTES, {"text": string(text), "a0": a0 and string(a0), "flags": flags})
+        pack_fields(
+            layout.NAME, layout.NAME_BYTES, {"text": string(text), "a0": a0 and string(a0), "flags": flags}
+        )
         for text, a0, flags in (("", 0, 0), ("prove", 0, 1), ("msm.h", "points", 3), ("queue", 0, 0))
     )
     metas = b"".join(
@@ -72,7 +84,9 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
             "ring_off": rings_off + slot * RECORDS * layout.RECORD_BYTES, "stack_off": stacks_off + slot * stack,
         })  # fmt: skip
         opened = b"".join(
-            pack_fields(layout.OPEN, layout.OPEN_BYTES, {"t0": now + 10**6 + i, "name": 1, "id": 900 + i, "a0": 3})
+            pack_fields(
+                layout.OPEN, layout.OPEN_BYTES, {"t0": now + 10**6 + i, "name": 1, "id": 900 + i, "a0": 3}
+            )
             for i in range(slot)
         )
         stacks += opened.ljust(stack, b"\0")
@@ -85,7 +99,14 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
                 "track": layout.TRACK_FAULTS, "index": i + 1,
             })  # fmt: skip
         rings += b"".join(row.ljust(layout.RECORD_BYTES, b"\0") for row in rows)
-    body = anchors + metas.ljust(slots_off - metas_off, b"\0") + slots + bytes(SLOTS * thread) + names + bytes(strings)
+    body = (
+        anchors
+        + metas.ljust(slots_off - metas_off, b"\0")
+        + slots
+        + bytes(SLOTS * thread)
+        + names
+        + bytes(strings)
+    )
     body += stacks + rings
     header = pack_fields(layout.HEADER, layout.HEADER_BYTES, {
         "magic": layout.MAGIC, "major": layout.VERSION_MAJOR, "minor": layout.VERSION_MINOR,
@@ -121,10 +142,14 @@ def batches() -> list[Batch]:
             id=1 << 32 | (i + 1 + poll * count), parent=0, a0=np.where(i == 6, np.int64(2**62), i * poll),
             flags=np.where(i == 6, FLAG_F64, 0), minflt=i % 5,
         )  # fmt: skip
-        rings = {bytes(range(16)).hex(): {"slots": {"0": 4}, "tracks": [[0, 0, 1]], "async": [0], "lost": poll}}
+        rings = {
+            bytes(range(16)).hex(): {"slots": {"0": 4}, "tracks": [[0, 0, 1]], "async": [0], "lost": poll}
+        }
         problems = ("a problem",) if poll else ()
         now = 10**15 + (poll + 1) * 10**8
-        made.append(Batch(session, columns, Columns.empty(), poll, now, False, problems=problems, rings=rings))
+        made.append(
+            Batch(session, columns, Columns.empty(), poll, now, False, problems=problems, rings=rings)
+        )
     return made
 
 

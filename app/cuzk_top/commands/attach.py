@@ -40,7 +40,7 @@ def watch(
         if terminal.interactive() and not getattr(args, "no_screen", False):
             terminal.show(session, args)
             return 0
-        progress = Progress(lambda line: print(line, flush=True))
+        progress = Progress(lambda line: print(f"{line}\n", end="", flush=True))  # whole lines, Ctrl-C or not
         while not session.collector.join(TICK_S):
             progress.update(session.store.snapshot())
         progress.update(session.store.snapshot())

@@ -1,8 +1,8 @@
 """``cuzk-top run``: start any program with tracing on, watch it, and pass all of it through.
 
 Without a screen the program has our standard input, output and error; what we say goes to standard error. On
-a screen its input is empty, its output goes to the log pane, and is printed when the screen is left, in the
-order in which it came; the command ends with the program.
+a screen its input is empty, its output goes to the log pane, and is printed, each stream to where it belongs,
+when the screen is left; the command ends with the program.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class SessionInfo:
 
 
 class SessionList:
-    """The traced processes of this user, in all ring folders."""
+    """The traced processes of this user, in all ring folders and in other mount namespaces."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -289,17 +289,17 @@ class SessionList:
         found = []
         now = self._clock()
         before, self._before = self._before, {}
-        for path in ring_files():
+        for path in (*map(str, ring_files()), *reader.in_other_namespaces()):
             try:
                 with reader.Ring(path) as ring:
                     ring.poll()
                     spans = ring.written()
-                    then = before.get(str(path))
-                    self._before[str(path)] = (now, spans)
+                    then = before.get(path)
+                    self._before[path] = (now, spans)
                     rate = (spans - then[1]) * 1e9 / (now - then[0]) if then and now > then[0] else None
                     age = max(0.0, (now - ring.opened_ns) / 1e9)
                     name = _job_name(ring.meta)
-                    found.append(SessionInfo(str(path), ring.pid, name, age, spans, rate, ring.alive()))
+                    found.append(SessionInfo(path, ring.pid, name, age, spans, rate, ring.alive()))
             except reader.RingError:
                 continue
         return sorted(found, key=lambda info: (not info.alive, info.age_s))

@@ -39,7 +39,14 @@ NAMES = [
     Name(""), Name("prove", "n", "", True, True), Name("msm.h", "points", "bits"), Name('quo"te\n', "", "x"),
     Name("host.rss"), Name("hand over"),
 ]  # fmt: skip
-WORDS = {0: ("a0", "a1"), 4: ("a0", "a1"), 1: ("n", "a1"), 2: ("points", "bits"), 3: ("a0", "x"), 5: ("a0", "a1")}
+WORDS = {
+    0: ("a0", "a1"),
+    4: ("a0", "a1"),
+    1: ("n", "a1"),
+    2: ("points", "bits"),
+    3: ("a0", "x"),
+    5: ("a0", "a1"),
+}
 EPOCH = 10**18
 
 

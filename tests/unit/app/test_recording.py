@@ -334,6 +334,121 @@ def test_batches_gather_for_a_while(tmp_path):
     assert sum(sizes) >= 20
 
 
+# Recordings of limited size.
+
+
+def long_batches(count: int, rows: int = 2_000):
+    """Polls of a long session: spans numbered by a0, 20 ms a poll, children of one thread."""
+    for poll in range(count):
+        i = np.arange(poll * rows, (poll + 1) * rows)
+        columns = Columns.make(
+            rows, start_ns=i * 10_000, end_ns=i * 10_000 + 9_000, kind=KIND_SPAN, track=1, name=2, a0=i, seq=i,
+            id=ONE | (i + 1),
+        )  # fmt: skip
+        yield Batch(SESSION, columns, Columns.empty(), 0, (poll + 1) * rows * 10_000)
+
+
+def files_bytes(folder) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_a_limited_recording_keeps_the_newest(tmp_path):
+    limit = 1 << 20
+    recorder = recording.Recorder(tmp_path / "t.cuzk", max_bytes=limit)
+    most = 0
+    for batch in long_batches(50):
+        recorder.append(batch)
+        most = max(most, files_bytes(tmp_path))
+    assert limit / 2 < most <= limit
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "t.cuzk" and len(names) > 4
+    while_it_runs = recording.open(tmp_path / "t.cuzk")
+    recorder.close()
+    opened = recording.open(tmp_path / "t.cuzk")
+    for some in (while_it_runs, opened):
+        kept = np.sort(some.columns.a0)
+        first = int(kept[0])
+        assert kept.tolist() == list(range(first, 100_000)), "the newest, without a gap"
+        told = [problem for problem in some.problems if "dropped" in problem]
+        assert told == [
+            f"the recording keeps the newest 1,048,576 bytes: its oldest {first:,} records were dropped"
+        ]
+        assert (
+            some.session.names[: len(SESSION.names)] == SESSION.names
+            and some.session.tracks == SESSION.tracks
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["t.cuzk"] and files_bytes(tmp_path) < limit
+
+
+def test_a_limited_recording_that_was_cut_off(tmp_path):
+    recorder = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    for batch in long_batches(30):
+        recorder.append(batch)
+    recorder._sink.close()  # as after a SIGKILL
+    data = (tmp_path / "t.cuzk").read_bytes()
+    (tmp_path / "t.cuzk").write_bytes(data[:-100])
+    opened = recording.open(tmp_path / "t.cuzk")
+    kept = np.sort(opened.columns.a0)
+    assert (np.diff(kept) == 1).all() and len(kept) > 5_000
+    assert any("cut off" in problem for problem in opened.problems)
+    packing.pack(tmp_path / "t.cuzk", tmp_path / "packed.cuzk")
+    assert np.sort(recording.open(tmp_path / "packed.cuzk").columns.a0).tolist() == kept.tolist()
+
+
+def test_segments_of_another_recording_are_not_mixed_in(tmp_path):
+    old = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    for batch in long_batches(12):
+        old.append(batch)
+    old._sink.close()
+    stray = trace.segments(tmp_path / "t.cuzk")[0].read_bytes()
+    new = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    assert trace.segments(tmp_path / "t.cuzk") == [], "a new recording clears them away"
+    for batch in long_batches(6):
+        new.append(batch)
+    new._sink.close()
+    assert trace.segments(tmp_path / "t.cuzk")
+    (tmp_path / "t.cuzk.9999").write_bytes(stray)
+    opened = recording.open(tmp_path / "t.cuzk")
+    kept = np.sort(opened.columns.a0)
+    assert kept[-1] == 11_999 and len(set(kept.tolist())) == len(kept)
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_packing_again_changes_nothing(tmp_path, zstd):
+    record(tmp_path / "t.cuzk")
+    before = recording.open(tmp_path / "t.cuzk")
+    packing.pack(tmp_path / "t.cuzk", tmp_path / "t.cuzk", zstd=zstd)
+    opened = recording.open(tmp_path / "t.cuzk")
+    check_whole(opened)
+    assert same(opened.columns, before.columns)
+    with pa.OSFile(str(tmp_path / "t.cuzk")) as file:
+        table = pa.ipc.open_file(file).read_all()
+    table.validate(full=True)
+    assert table["start"].to_pylist() == opened.columns.start_ns.tolist()
+
+
+def test_opening_a_sorted_file_reads_no_column(tmp_path, monkeypatch):
+    """What a run is known to hold stands in the metadata; its rows wait for the first look."""
+    record(tmp_path / "t.cuzk")
+    opened = recording.open(tmp_path / "t.cuzk")
+    assert [(run.track, run.depth, run.names, run.kinds, run.flags) for run in opened.runs] == [
+        (1, 0, (1, 4), (KIND_SPAN, KIND_COUNTER), FLAG_F64 | FLAG_OPEN),
+        (1, 1, (3,), (KIND_SPAN,), FLAG_F64),
+        (1, 2, (1, 2), (KIND_SPAN, KIND_INSTANT), 0),
+        (7, 0, (1 + 2,), (KIND_ASYNC,), 0),
+    ]
+    loaded = []
+    run = opened.runs[0].columns
+    load = run._load
+    object.__setattr__(
+        run, "_load", lambda name, low, high: loaded.append((name, low, high)) or load(name, low, high)
+    )
+    assert run.take(slice(1, 2)).a0.tolist() == load("a0", 1, 2).tolist()
+    assert loaded == [("a0", 1, 2)], "one row of one column"
+    assert len(run.start_ns) == 3
+    assert loaded[1:] == [("start_ns", 0, 3)]
+
+
 # Replay.
 
 
