@@ -202,14 +202,15 @@ def terminal(environment: dict[str, str]) -> Iterator[object]:
 def test_without_a_screen_the_terminal_is_the_programs(terminal, program: Path) -> None:
     """It sees a terminal on all three, and Ctrl-C once."""
     what = (
-        "signal.signal(signal.SIGINT, lambda *_: print('INTERRUPTED', flush=True))\n"
+        "got = []\nsignal.signal(signal.SIGINT, lambda *_: (got.append(1), print('INTERRUPTED', flush=True)))\n"
         "print('TTY', [os.isatty(i) for i in range(3)], flush=True)\n"
+        "while not got: time.sleep(0.01)\n"
         "print('READ', input(), flush=True)\ntime.sleep(0.2)\nsys.exit(9)"
     )
     screen = terminal("run", "--no-screen", "--", sys.executable, program, what)
     screen.until(b"TTY [True, True, True]")
     screen.type(b"\x03")
-    screen.until(b"INTERRUPTED")
+    screen.until(b"INTERRUPTED\r\n")
     screen.type(b"line\n")
     screen.until(b"READ line")
     assert screen.wait() == 9
