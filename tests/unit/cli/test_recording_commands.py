@@ -230,14 +230,14 @@ def test_on_a_screen_its_output_waits_until_the_screen_is_left(
     screen.until(b"viewer")  # a word of the header: the screen is up
     assert b"out 2\r\n" not in screen.seen
     screen.type(b"q")
-    screen.until(b"INPUT '' \r\n".replace(b" \r", b"\r"))
-    printed = screen.seen[screen.seen.rindex(b"out 0") - 8 * 3 :]  # what was on standard error may come first
-    for stream in (b"out", b"err"):
-        places = [printed.rindex(b"%s %d\r\n" % (stream, i)) for i in range(3)]
-        assert places == sorted(places), "each stream in its order"
+    screen.until(b"INPUT ''\r\n")
     go.write_text("")
     assert screen.wait() == 5
     assert b"after" in screen.seen
+    printed = screen.seen[screen.seen.rindex(b"out 0") - 3 * 8 :]  # standard error's lines may come first
+    for stream in (b"out", b"err"):
+        places = [printed.rindex(b"%s %d\r\n" % (stream, i)) for i in range(3)]
+        assert places == sorted(places), "each stream in its order"
     assert len(trace.open(tmp_path / "t.cuzk").columns) >= 3
 
 
