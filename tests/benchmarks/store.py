@@ -238,10 +238,7 @@ def main() -> None:
         print(f"{'pack --zstd':<34}{count / (time.perf_counter() - started) / 1e6:>11.1f} M spans/s")
         size = packed.stat().st_size / count
         line("zstd: size", f"{size:.1f} bytes a span", "<= 15", size <= 15)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{'':<34}peak of the writer {peak:,.0f} MB, the {THREADS} threads' spans to be written included"
-        )
+        print(f"{'':<34}writer {peak_mb():,.0f} MB at most, the spans to be written included")
         frames("plain", plain, 150, 500)
         frames("zstd", packed, 1000, None)
         frames("raw stream", stream, 500, None)

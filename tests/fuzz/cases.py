@@ -47,7 +47,7 @@ WORDS = [b"null", b"-1", b"1e999", b"[]", b"{}", b'""', b"9" * 30, b"true", b"\x
 
 
 def damage(data: bytes, source: random.Random, other: bytes) -> bytes:
-    """A few mutations: bits, bytes, numbers of 1 to 8 bytes, cuts, moved, doubled and foreign pieces, words of JSON."""
+    """A few mutations: bits, bytes, numbers, cuts, pieces doubled or from elsewhere, words of JSON."""
     made = bytearray(data)
     for _ in range(source.choice([1, 1, 1, 2, 3, 8])):
         if not made:
@@ -165,9 +165,9 @@ def refused(path: Path, error: CuzkTopError) -> str:
 class Fuzzer:
     """Cases by number: the same number is the same case."""
 
-    def __init__(self, folder: Path, ring: bytes, traces: dict[str, bytes]) -> None:
+    def __init__(self, folder: Path, rings: list[bytes], traces: dict[str, bytes]) -> None:
         self._folder = folder
-        self._ring = ring
+        self._rings = rings
         self._traces = traces
 
     def case(self, number: int) -> str:
@@ -175,9 +175,10 @@ class Fuzzer:
         source = random.Random(number)
         names = list(self._traces)
         if number % 2:
-            data = damage(self._ring, source, self._traces["plain"])
+            ring = source.choice(self._rings)
+            data = damage(ring, source, self._traces["plain"])
             if source.random() < 0.3:
-                data = damage_header(self._ring, source)
+                data = damage_header(ring, source)
             path = self._folder / "damaged.ring"
             path.write_bytes(data)
             return f"ring {ring_case(path)}"

@@ -1,8 +1,9 @@
 """Fuzz rings and traces: ``python tests/fuzz/run.py [--cases N] [--start N] [--case N]``.
 
-At least 100,000 damaged files, half rings and half traces (streams, sorted files plain and compressed), each a number
-that gives the same file again (`--case`). A child process does them; it may use 1 GiB more than it begins with, and
-10 seconds a case. Ends with 1 and the numbers of the cases when one crashes, hangs, allocates beyond that or fails.
+At least 100,000 damaged files, half rings and half traces (streams, sorted files plain and compressed), each
+a number that gives the same file again (`--case`). A child process does them; it may use 1 GiB more than it
+begins with, and 10 seconds a case. Ends with 1 and the numbers of the cases when one crashes, hangs, allocates
+beyond that or fails.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def main() -> int:
     total: Counter[str] = Counter()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=shm) as scratch:
-        fuzzer = cases.Fuzzer(Path(scratch), seeds.ring(), seeds.traces())
+        fuzzer = cases.Fuzzer(Path(scratch), seeds.rings(), seeds.traces())
         if args.case is not None:
             print(fuzzer.case(args.case))
             return 0
@@ -95,10 +96,8 @@ def main() -> int:
             else:
                 total.update(eval(text[32:]))  # a dict of our own child
             findings = sum(count for what, count in total.items() if what.startswith("FINDING"))
-            print(
-                f"{numbers.stop - args.start:,} cases, {time.monotonic() - started:.0f} s, {findings} findings",
-                flush=True,
-            )
+            spent = time.monotonic() - started
+            print(f"{numbers.stop - args.start:,} cases, {spent:.0f} s, {findings} findings", flush=True)
     for what, count in sorted(total.items()):
         print(f"{count:>9,}  {what}")
     return 1 if any(what.startswith("FINDING") for what in total) else 0

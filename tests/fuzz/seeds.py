@@ -79,10 +79,20 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
     label = 0
     for slot in range(SLOTS):
         head = (10, 3, RECORDS + 5)[slot]
-        slots += pack_fields(layout.SLOT, layout.SLOT_BYTES, {
-            "head": head, "mask": RECORDS - 1, "tid": 100 + slot, "name": label, "state": 1, "depth": slot,
-            "ring_off": rings_off + slot * RECORDS * layout.RECORD_BYTES, "stack_off": stacks_off + slot * stack,
-        })  # fmt: skip
+        slots += pack_fields(
+            layout.SLOT,
+            layout.SLOT_BYTES,
+            {
+                "head": head,
+                "mask": RECORDS - 1,
+                "tid": 100 + slot,
+                "name": label,
+                "state": 1,
+                "depth": slot,
+                "ring_off": rings_off + slot * RECORDS * layout.RECORD_BYTES,
+                "stack_off": stacks_off + slot * stack,
+            },
+        )
         opened = b"".join(
             pack_fields(
                 layout.OPEN, layout.OPEN_BYTES, {"t0": now + 10**6 + i, "name": 1, "id": 900 + i, "a0": 3}
@@ -93,11 +103,23 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
         rows = [b""] * RECORDS
         for i in range(head):
             inner = i % 3 != 2
-            rows[i % RECORDS] = pack_fields(layout.RECORD, layout.RECORD_BYTES, {
-                "t0": now + 1000 * i + (100 if inner else -1900), "t1": now + 1000 * i + 900, "name": 2 if inner else 1,
-                "id": i + 1, "parent": 0, "kind": (1, 1, 1, 4)[i % 4], "depth": int(inner), "a0": i, "minflt": 2,
-                "track": layout.TRACK_FAULTS, "index": i + 1,
-            })  # fmt: skip
+            rows[i % RECORDS] = pack_fields(
+                layout.RECORD,
+                layout.RECORD_BYTES,
+                {
+                    "t0": now + 1000 * i + (100 if inner else -1900),
+                    "t1": now + 1000 * i + 900,
+                    "name": 2 if inner else 1,
+                    "id": i + 1,
+                    "parent": 0,
+                    "kind": (1, 1, 1, 4)[i % 4],
+                    "depth": int(inner),
+                    "a0": i,
+                    "minflt": 2,
+                    "track": layout.TRACK_FAULTS,
+                    "index": i + 1,
+                },
+            )
         rings += b"".join(row.ljust(layout.RECORD_BYTES, b"\0") for row in rows)
     body = (
         anchors
@@ -108,27 +130,66 @@ def ring(clock_kind: int = layout.CLOCK_MONOTONIC) -> bytes:
         + bytes(strings)
     )
     body += stacks + rings
-    header = pack_fields(layout.HEADER, layout.HEADER_BYTES, {
-        "magic": layout.MAGIC, "major": layout.VERSION_MAJOR, "minor": layout.VERSION_MINOR,
-        "header_bytes": layout.HEADER_BYTES, "file_bytes": layout.HEADER_BYTES + len(body),
-        "anchors_off": anchors_off, "anchor_capacity": 2, "name_capacity": 4, "names_off": names_off,
-        "metas_off": metas_off, "meta_capacity": 2, "slot_count": SLOTS, "strings_off": strings_off,
-        "strings_bytes": len(strings), "slots_off": slots_off, "pid": 4_194_000, "start_time": 7, "opened_ns": now,
-        "clock_kind": clock_kind, "enabled": 2, "uuid": bytes(range(16)), "boot_id": places.boot_id(),
-        "names_count": 4, "metas_count": 2, "strings_used": len(strings), "slots_used": SLOTS, "anchor_seq": 4,
-        "anchors_count": 2, "threads_off": threads_off,
-    })  # fmt: skip
+    header = pack_fields(
+        layout.HEADER,
+        layout.HEADER_BYTES,
+        {
+            "magic": layout.MAGIC,
+            "major": layout.VERSION_MAJOR,
+            "minor": layout.VERSION_MINOR,
+            "header_bytes": layout.HEADER_BYTES,
+            "file_bytes": layout.HEADER_BYTES + len(body),
+            "anchors_off": anchors_off,
+            "anchor_capacity": 2,
+            "name_capacity": 4,
+            "names_off": names_off,
+            "metas_off": metas_off,
+            "meta_capacity": 2,
+            "slot_count": SLOTS,
+            "strings_off": strings_off,
+            "strings_bytes": len(strings),
+            "slots_off": slots_off,
+            "pid": 4_194_000,
+            "start_time": 7,
+            "opened_ns": now,
+            "clock_kind": clock_kind,
+            "enabled": 2,
+            "uuid": bytes(range(16)),
+            "boot_id": places.boot_id(),
+            "names_count": 4,
+            "metas_count": 2,
+            "strings_used": len(strings),
+            "slots_used": SLOTS,
+            "anchor_seq": 4,
+            "anchors_count": 2,
+            "threads_off": threads_off,
+        },
+    )
     return header + body
+
+
+def rings() -> list[bytes]:
+    """One in nanoseconds, and one in ticks for readers that know those."""
+    return [ring(), ring(), ring(layout.CLOCK_TSC)]
 
 
 def batches() -> list[Batch]:
     """Two polls of a session with every kind of row."""
     session = Session(
-        pid=4711, name="demo", started_ns=10**15, meta={"backend": "cpu-native", "job": "demo é"},
-        names=[Name(""), Name("prove", "n", "", True, True), Name("msm.h", "points"), Name("host.rss"), Name("go")],
+        pid=4711,
+        name="demo",
+        started_ns=10**15,
+        meta={"backend": "cpu-native", "job": "demo é"},
+        names=[
+            Name(""),
+            Name("prove", "n", "", True, True),
+            Name("msm.h", "points"),
+            Name("host.rss"),
+            Name("go"),
+        ],
         tracks={1: Track(1, "thread", "main", 4711), 2: Track(2, "async", "async")},
         anchors=[(10**15, 10**18), (10**15 + 10**9, 10**18 + 10**9)],
-    )  # fmt: skip
+    )
     made = []
     for poll in range(2):
         count = 24
@@ -136,12 +197,20 @@ def batches() -> list[Batch]:
         start = 10**15 + poll * 10**6 + i * 1000
         outer = i % 4 == 3
         columns = Columns.make(
-            count, start_ns=start - np.where(outer, 2900, 0), end_ns=start + 900, seq=poll * count + i,
+            count,
+            start_ns=start - np.where(outer, 2900, 0),
+            end_ns=start + 900,
+            seq=poll * count + i,
             kind=np.where(i == 6, KIND_COUNTER, np.where(i == 9, KIND_INSTANT, KIND_SPAN)),
-            depth=np.where(outer, 0, 1), track=1, name=np.where(i == 6, 3, np.where(i == 9, 4, np.where(outer, 1, 2))),
-            id=1 << 32 | (i + 1 + poll * count), parent=0, a0=np.where(i == 6, np.int64(2**62), i * poll),
-            flags=np.where(i == 6, FLAG_F64, 0), minflt=i % 5,
-        )  # fmt: skip
+            depth=np.where(outer, 0, 1),
+            track=1,
+            name=np.where(i == 6, 3, np.where(i == 9, 4, np.where(outer, 1, 2))),
+            id=1 << 32 | (i + 1 + poll * count),
+            parent=0,
+            a0=np.where(i == 6, np.int64(2**62), i * poll),
+            flags=np.where(i == 6, FLAG_F64, 0),
+            minflt=i % 5,
+        )
         rings = {
             bytes(range(16)).hex(): {"slots": {"0": 4}, "tracks": [[0, 0, 1]], "async": [0], "lost": poll}
         }

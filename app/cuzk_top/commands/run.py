@@ -82,8 +82,7 @@ def _show(session: LiveSession, program: Program, args: argparse.Namespace) -> N
 
     before = {number: signal.signal(number, hand_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        if terminal.show(session, args) == "stop":
-            program.stop()
+        terminal.show(session, args)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

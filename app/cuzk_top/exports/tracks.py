@@ -48,9 +48,9 @@ def name_of(session: Session, number: int) -> Name:
 def in_sequence(columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]] | None:
     """Begins and ends of one track's rows in the order in which they happened.
 
-    Rows that are no spans count as an end alone. Three arrays of equal length: the row, whether it is a begin,
-    its time. Also where many things happen in one nanosecond each begin comes after the ends of what was
-    before it and before everything inside it. None where the rows do not nest (a damaged trace).
+    Rows that are no spans count as an end alone. Three arrays of equal length: the row, whether it is a
+    begin, its time. Also where many things happen in one nanosecond each begin comes after the ends of what
+    was before it and before everything inside it. None where the rows do not nest (a damaged trace).
 
     Rows end in order of `seq`, children before their parents: with the depths this is a tree in postorder. A
     row's subtree are the rows directly before it that are deeper, and its begin belongs before the first of

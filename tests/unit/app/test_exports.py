@@ -48,6 +48,7 @@ WORDS = {
     5: ("a0", "a1"),
 }
 EPOCH = 10**18
+FLAGS = [0, FLAG_F64, FLAG_F64_A1, FLAG_FAULTS, FLAG_ERR, FLAG_UNBALANCED, 127 - FLAG_OPEN - 4]
 
 
 def session() -> Session:
@@ -71,7 +72,7 @@ def session() -> Session:
 
 @st.composite
 def forests(draw, most=12):
-    """Rows of one thread as a tracer writes them: a walk of begins, ends and points, time standing still often."""
+    """Rows of one thread as a tracer writes them: begins, ends and points; time often stands still."""
     rows, stack, now, seq = [], [], EPOCH, 0
     for _ in range(draw(st.integers(0, most))):
         now += draw(st.sampled_from([0, 0, 1, 999, 10**6]))
@@ -99,7 +100,7 @@ def tracks(draw):
         count = len(table)
         extra = draw(st.lists(
             st.tuples(
-                st.sampled_from([0, FLAG_F64, FLAG_F64_A1, FLAG_FAULTS, FLAG_ERR, FLAG_UNBALANCED, 127 - FLAG_OPEN - 4]),
+                st.sampled_from(FLAGS),
                 st.sampled_from([1, 2, 3]), st.sampled_from([0, 7, -1, 2**62, -(2**63)]),
                 st.sampled_from([0, 1]), st.integers(0, 2**32 - 1), st.sampled_from([0, 0, 5]),
             ),
@@ -115,8 +116,9 @@ def tracks(draw):
     jobs = draw(st.lists(st.integers(0, 50), max_size=4))
     count = len(jobs)
     parts.append(Columns.make(
-        count, start_ns=EPOCH + np.arange(count), end_ns=EPOCH + np.arange(count) + jobs, kind=KIND_ASYNC, track=3,
-        depth=np.arange(count), name=2, a0=jobs, seq=np.arange(count), id=3 << 32 | np.arange(1, count + 1),
+        count, start_ns=EPOCH + np.arange(count), end_ns=EPOCH + np.arange(count) + jobs, kind=KIND_ASYNC,
+        track=3, depth=np.arange(count), name=2, a0=jobs, seq=np.arange(count),
+        id=3 << 32 | np.arange(1, count + 1),
     ))  # fmt: skip
     values = draw(
         st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False)), max_size=4)
@@ -125,8 +127,8 @@ def tracks(draw):
     floats = [FLAG_F64 if isinstance(v, float) else 0 for v in values]
     count = len(values)
     parts.append(Columns.make(
-        count, start_ns=EPOCH + 10 * np.arange(count), end_ns=EPOCH + 10 * np.arange(count) + 10, kind=KIND_COUNTER,
-        track=9, name=4, a0=np.array(bits, np.int64), flags=floats, seq=np.arange(count),
+        count, start_ns=EPOCH + 10 * np.arange(count), end_ns=EPOCH + 10 * np.arange(count) + 10, track=9,
+        kind=KIND_COUNTER, name=4, a0=np.array(bits, np.int64), flags=floats, seq=np.arange(count),
     ))  # fmt: skip
     flows = Columns.make(
         2, start_ns=EPOCH, end_ns=EPOCH, kind=KIND_FLOW, track=[5, 6], name=5, a0=[0, 1], corr=77, seq=2**40
@@ -390,7 +392,8 @@ def table_row(columns: Columns, i: int) -> dict:
         "a1_name": name.a1, "a1": None if flags & FLAG_F64_A1 else row["a1"],
         "a1_float": argument(flags, FLAG_F64_A1, row["a1"]) if flags & FLAG_F64_A1 else None,
         "minflt": row["minflt"] if measured else None, "majflt": row["majflt"] if measured else None,
-        "error": bool(flags & FLAG_ERR), "open": bool(flags & FLAG_OPEN), "unbalanced": bool(flags & FLAG_UNBALANCED),
+        "error": bool(flags & FLAG_ERR), "open": bool(flags & FLAG_OPEN),
+        "unbalanced": bool(flags & FLAG_UNBALANCED),
     }  # fmt: skip
 
 

@@ -80,9 +80,8 @@ def test_two_programs_are_one_source(traced):
     step(two, 1)
     batch = group.poll()
     assert not batch.ended and len(batch.columns) == 1
-    assert batch.problems == (
-        f"process {one.process.pid}: the process was killed or crashed; its last records and open spans are kept",
-    )
+    (problem,) = batch.problems
+    assert problem.startswith(f"process {one.process.pid}: the process was killed or crashed")
     assert [batch.session.names[int(n)].text for n in batch.open.name] == ["prove", "prove"], (
         "the dead one's too"
     )
@@ -116,12 +115,22 @@ def test_without_a_ring_it_says_so_until_the_program_ends():
 def test_descendants_are_found_by_the_sessions_they_name(tmp_path, monkeypatch):
     """A program, what it executes, what that forks; and a stranger."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    inner = "import cuzk_tracer, os, time\\nwith cuzk_tracer.span('child'): pass\\nif os.fork() == 0:\\n  with cuzk_tracer.span('forked'): pass\\n  os._exit(0)\\nos.wait()"
-    code = f'import cuzk_tracer, subprocess, sys\nwith cuzk_tracer.span("parent"): subprocess.run([sys.executable, "-c", "{inner}"])'
+    (tmp_path / "child.py").write_text(
+        "import cuzk_tracer, os\n"
+        "with cuzk_tracer.span('child'): pass\n"
+        "if os.fork() == 0:\n"
+        "    with cuzk_tracer.span('forked'): pass\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    (tmp_path / "parent.py").write_text(
+        "import cuzk_tracer, subprocess, sys\n"
+        "with cuzk_tracer.span('parent'): subprocess.run([sys.executable, sys.argv[1]])\n"
+    )
     env = {key: value for key, value in os.environ.items() if not key.startswith("CUZK_")}
     session = "0123456789abcdef" * 2
     parent = env | {places.PARENT_VARIABLE: f"{session}:{os.getpid()}"}
-    subprocess.run([sys.executable, "-c", code], env=parent, check=True)
+    subprocess.run([sys.executable, tmp_path / "parent.py", tmp_path / "child.py"], env=parent, check=True)
     subprocess.run([sys.executable, "-c", "import cuzk_tracer; cuzk_tracer.open()"], env=env, check=True)
     find_them = Descendants(session)
     found = find_them()
@@ -246,7 +255,10 @@ def in_namespace(tmp_path: Path, *options: str) -> subprocess.Popen:
         if key != "XDG_RUNTIME_DIR" and not key.startswith("CUZK_")
     }
     probe = subprocess.run(
-        ["unshare", *options, "mount", "-t", "tmpfs", "none", "/dev/shm"], capture_output=True, text=True
+        ["unshare", *options, "mount", "-t", "tmpfs", "none", "/dev/shm"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if probe.returncode:
         pytest.skip(f"unshare {' '.join(options)} is not permitted here: {probe.stderr.strip()}")
@@ -275,7 +287,7 @@ def test_a_program_in_another_mount_namespace(tmp_path, options):
         batch = source.poll()
         assert batch.columns.a0.tolist() == [42] and not batch.ended
         assert source.ring.pid == pid and batch.session.pid == pid
-        if os.stat(f"/proc/{pid}").st_uid == os.getuid():
+        if Path(f"/proc/{pid}").stat().st_uid == os.getuid():
             assert pid in [info.pid for info in SessionList(CLOCK).refresh() if info.alive]
         process.communicate("\n", timeout=30)
         assert source.poll().ended

@@ -342,8 +342,8 @@ def long_batches(count: int, rows: int = 2_000):
     for poll in range(count):
         i = np.arange(poll * rows, (poll + 1) * rows)
         columns = Columns.make(
-            rows, start_ns=i * 10_000, end_ns=i * 10_000 + 9_000, kind=KIND_SPAN, track=1, name=2, a0=i, seq=i,
-            id=ONE | (i + 1),
+            rows, start_ns=i * 10_000, end_ns=i * 10_000 + 9_000, kind=KIND_SPAN, track=1, name=2, a0=i,
+            seq=i, id=ONE | (i + 1),
         )  # fmt: skip
         yield Batch(SESSION, columns, Columns.empty(), 0, (poll + 1) * rows * 10_000)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from cli_cases import Command
 
+import cuzk_tracer
 from cuzk_top import trace
 
 TRACED = """
@@ -82,6 +83,7 @@ def test_run_reads_its_input_for_the_program(environment: dict[str, str]) -> Non
         text=True,
         env=environment,
         timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "HELLO\n")
 
@@ -202,7 +204,8 @@ def terminal(environment: dict[str, str]) -> Iterator[object]:
 def test_without_a_screen_the_terminal_is_the_programs(terminal, program: Path) -> None:
     """It sees a terminal on all three, and Ctrl-C once."""
     what = (
-        "got = []\nsignal.signal(signal.SIGINT, lambda *_: (got.append(1), print('INTERRUPTED', flush=True)))\n"
+        "got = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: (got.append(1), print('INTERRUPTED', flush=True)))\n"
         "print('TTY', [os.isatty(i) for i in range(3)], flush=True)\n"
         "while not got: time.sleep(0.01)\n"
         "print('READ', input(), flush=True)\ntime.sleep(0.2)\nsys.exit(9)"
@@ -282,6 +285,37 @@ def test_attach_records_until_ctrl_c(
     assert out.splitlines()[-1] == f"trace     {tmp_path / 't.cuzk'}"
     assert prover.poll() is None
     assert len(trace.open(tmp_path / "t.cuzk").columns) >= 20
+
+
+@pytest.mark.skipif(not hasattr(cuzk_tracer, "flow"), reason="this tracer does not look at the word yet")
+def test_attach_switches_what_a_program_traces(
+    prover: subprocess.Popen[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Down to stages only, up to everything again: without the program's help, within a second or so."""
+    seen = {}
+    for level in ("coarse", "all"):
+        file = tmp_path / f"{level}.cuzk"
+        watcher = subprocess.Popen(
+            cuzk("attach", "--detail", level, "-o", file, prover.pid),
+            stdout=subprocess.DEVNULL,
+            env=environment,
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            opened = trace.open(file) if file.exists() and file.stat().st_size else None
+            if opened is None or len(opened) < 2:
+                continue
+            columns = opened.columns.take(opened.columns.kind == 1)
+            names = [opened.session.names[int(n)].text for n in columns.name]
+            last = {name: int(columns.end_ns[i]) for i, name in enumerate(names)}
+            seen[level] = last.get("msm.h", 0) - last.get("leaf", 0)
+            if (seen[level] > 500_000_000) == (level == "coarse") and names.count("msm.h") > 50:
+                break
+        watcher.send_signal(signal.SIGINT)
+        watcher.wait(timeout=30)
+    assert seen["coarse"] > 500_000_000, "stages went on half a second after the last leaf"
+    assert seen["all"] < 500_000_000, "leaves are back"
 
 
 def test_a_killed_viewer_and_a_killed_prover_leave_a_whole_trace(
