@@ -35,8 +35,18 @@ class NotStartedError(CuzkTopError):
         self.exit_code = exit_code
 
 
+def executable(command: str) -> str:
+    """The file that a command names. Raises NotStartedError (127 not found, 126 not executable)."""
+    path = shutil.which(command)
+    if path is not None:
+        return path
+    if os.path.exists(command):  # noqa: PTH110 (a path or a plain word)
+        raise NotStartedError(f"{command}: not an executable file", 126)
+    raise NotStartedError(f"{command}: no such command", 127)
+
+
 class Program:
-    """A running command. Raises NotStartedError (127 not found, 126 not executable).
+    """A running command. Raises NotStartedError.
 
     Not `captured`, it inherits standard input, output and error, and the terminal with them. `captured`
     leaves the terminal to a screen: input is empty, output is kept, as lines for a log and in full until
@@ -53,11 +63,7 @@ class Program:
         self._status: int | None = None
         self._waiting = threading.Lock()
         self._lines: deque[dict[str, object]] = deque(maxlen=LINES_KEPT)
-        path = shutil.which(command[0])
-        if path is None:
-            if os.path.exists(command[0]):  # noqa: PTH110 (a path or a plain word)
-                raise NotStartedError(f"{command[0]}: not an executable file", 126)
-            raise NotStartedError(f"{command[0]}: no such command", 127)
+        path = executable(command[0])
         parent = f"{self.session}:{os.getpid()}"
         env = os.environ | {"CUZK_TRACE": level, places.PARENT_VARIABLE: parent}
         actions: list[tuple[object, ...]] = []

@@ -2,8 +2,8 @@
 
 At least 100,000 damaged files, half rings and half traces (streams, sorted files plain and compressed), each
 a number that gives the same file again (`--case`). A child process does them; it may use 1 GiB more than it
-begins with, and 10 seconds a case. Ends with 1 and the numbers of the cases when one crashes, hangs, allocates
-beyond that or fails.
+begins with, and 10 seconds a case. Ends with 1 and the numbers of the cases when one crashes, hangs,
+allocates beyond that or fails.
 """
 
 from __future__ import annotations

@@ -14,14 +14,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuzk_top import paths, saving, terminal
+from cuzk_top import paths, report, saving, terminal
 from cuzk_top.errors import InputError
-from cuzk_top.program import Program, Signals
+from cuzk_top.live import LiveSession
+from cuzk_top.program import NotStartedError, Program, Signals, executable
+from cuzk_top.progress import Progress
+from cuzk_top.recording import remove
+from cuzk_top.sources.group import Descendants, Group
 
 if TYPE_CHECKING:
     from types import FrameType
-
-    from cuzk_top.live import LiveSession
 
 TICK_S = 0.05
 
@@ -31,45 +33,43 @@ def run(args: argparse.Namespace) -> int:
     command = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not command:
         raise InputError("run: which program? cuzk-top run [-o FILE] -- CMD …")
-    path = saving.place(args.output, Path(command[0]).name)
+    executable(command[0])  # before a file is made for it
+    if terminal.interactive() and not args.no_screen:
+        return _watch(command, args, None)
+    with Signals() as signals:
+        return _watch(command, args, signals)
+
+
+def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None) -> int:
+    """Without a screen: with signals to hand on. The program starts when all is ready for its first span."""
+    name = Path(command[0]).name
+    path = saving.place(args.output, name)
     # A recording nobody asked for must not fill the disk.
     limit = args.max_size or (None if args.output else paths.TRACES_BYTES)
-    if terminal.interactive() and not args.no_screen:
-        program = Program(command, args.detail, captured=True)
-        return _watch(program, command[0], path, limit, args)
-    with Signals() as signals:
-        program = Program(command, args.detail, captured=False)
-        return _watch(program, command[0], path, limit, signals)
-
-
-def _watch(
-    program: Program, command: str, path: Path | None, limit: int | None, way: argparse.Namespace | Signals
-) -> int:
-    """On a screen (`way`: its options), or without one (`way`: the signals to hand on)."""
-    # numpy and pyarrow load while the program starts, on another core.
-    from cuzk_top.live import LiveSession  # noqa: PLC0415
-    from cuzk_top.recording import remove  # noqa: PLC0415
-    from cuzk_top.sources.group import Descendants, Group  # noqa: PLC0415
-
-    clock = time.monotonic_ns
-    name = Path(command).name
-    group = Group(Descendants(program.session), clock, program.running, f"{name} has not traced anything yet")
     recorder = saving.begin(path, limit)
+    try:
+        program = Program(command, args.detail, captured=signals is None)
+    except NotStartedError:
+        if path is not None:
+            remove(path)
+        raise
+    clock = time.monotonic_ns
+    group = Group(Descendants(program.session), clock, program.running, f"{name} has not traced anything yet")
     session = LiveSession(group, program.pid, clock, recorder, program)
     try:
-        if isinstance(way, Signals):
-            _follow(session, program, way, quiet=False)
+        if signals is None:
+            _show(session, program, args)
         else:
-            _show(session, program, way)
+            _follow(session, program, signals, quiet=False)
     finally:
         session.collector.stop()
-        if recorder is not None and path is not None and not group.rings:
+        if path is not None and not group.rings:
             remove(path)
     program.finish()
     if not group.rings:
         _say(f"cuzk-top: {name} was not traced: neither it nor what it started uses cuzk_tracer")
     else:
-        _conclude(session, path if recorder is not None else None, with_report=isinstance(way, Signals))
+        _conclude(session, path if recorder is not None else None, with_report=signals is not None)
     return program.exit_code
 
 
@@ -93,8 +93,6 @@ def _show(session: LiveSession, program: Program, args: argparse.Namespace) -> N
 
 def _follow(session: LiveSession, program: Program, signals: Signals, *, quiet: bool) -> None:
     """Tell of stages as they end, until the program has."""
-    from cuzk_top.progress import Progress  # noqa: PLC0415
-
     progress = Progress(_say)
     if quiet:
         progress.skip(session.store.snapshot())
@@ -106,8 +104,6 @@ def _follow(session: LiveSession, program: Program, signals: Signals, *, quiet: 
 
 
 def _conclude(session: LiveSession, trace: Path | None, *, with_report: bool) -> None:
-    from cuzk_top import report  # noqa: PLC0415
-
     snapshot = session.store.snapshot()
     if with_report:
         _say("")

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from cuzk_top.model import (
     KIND_ASYNC,
     KIND_COUNTER,
     KIND_INSTANT,
+    KIND_META,
     KIND_SPAN,
     Batch,
     Columns,
@@ -205,6 +207,27 @@ def test_a_stream_cut_at_every_byte_opens_with_all_whole_batches(tmp_path):
             assert opened.session.tracks == SESSION.tracks
 
 
+def test_a_long_stream_cut_at_random_bytes(tmp_path):
+    """Batches of different sizes; what a cut leaves is a beginning of what was written, in whole batches."""
+    recorder = recording.Recorder(tmp_path / "whole.cuzk")
+    for batch in long_batches(40):
+        recorder.append(batch)
+    recorder._flush(recorder._last)
+    recorder._writer.close()
+    recorder._sink.close()
+    data = (tmp_path / "whole.cuzk").read_bytes()
+    sizes = [batch.num_rows for batch in pa.ipc.open_stream(data)]
+    metadata = [sum(k == KIND_META for k in batch["kind"].to_pylist()) for batch in pa.ipc.open_stream(data)]
+    ends = stream_ends(data)[1:]  # of the batches
+    cut = tmp_path / "cut.cuzk"
+    for size in np.random.default_rng(1).integers(ends[0], len(data), 60).tolist():
+        cut.unlink(missing_ok=True)
+        cut.write_bytes(data[:size])
+        whole = sum(end <= size for end in ends)
+        rows = sum(sizes[:whole]) - sum(metadata[:whole])
+        assert recording.open(cut).columns.a0.tolist() == list(range(rows))
+
+
 def test_a_packed_file_cut_anywhere_opens_or_says_so(tmp_path):
     whole = tmp_path / "whole.cuzk"
     record(whole)
@@ -279,6 +302,12 @@ def test_an_arrow_file_of_somebody_else_is_refused(tmp_path):
         writer.write_table(table)
     with pytest.raises(TraceError, match="an Arrow file, but not a"):
         recording.open(tmp_path / "x.arrow")
+
+
+@pytest.mark.parametrize("file", ["1.1-stream", "1.1-sorted", "1.1-zstd"])
+def test_files_of_every_version_open(file):
+    """Written once by the program of that version, from the batches above; never written again."""
+    check_whole(recording.open(Path(__file__).parents[2] / "data" / "traces" / f"{file}.cuzk"))
 
 
 @pytest.mark.parametrize("pack", [True, False])

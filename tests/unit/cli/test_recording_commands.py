@@ -121,6 +121,30 @@ def test_mistakes_end_in_one_line(cuzk_top: Command, arguments: list[str], code:
     assert "Traceback" not in done.stderr
 
 
+def test_a_command_that_does_not_start_leaves_no_file(cuzk_top: Command, tmp_path: Path) -> None:
+    script = tmp_path / "empty"
+    script.write_bytes(b"\x7fELF")
+    script.chmod(0o755)
+    for command in ("no-such-command", script):
+        assert cuzk_top("run", "-o", tmp_path / "t.cuzk", "--", command).returncode in (126, 127)
+        assert not (tmp_path / "t.cuzk").exists()
+
+
+def test_run_begins_to_watch_before_the_program_traces(cuzk_top: Command, tmp_path: Path) -> None:
+    """More records at once, from the start, than a ring holds in the time that a viewer takes to load."""
+    program = tmp_path / "busy.py"
+    program.write_text(
+        "import cuzk_tracer, time\nS = cuzk_tracer.span('msm.h', a0='i')\n"
+        "for i in range(120_000):\n    with S(i): pass\n    if i % 10_000 == 0: time.sleep(0.2)\n"
+    )
+    done = cuzk_top("run", "-o", tmp_path / "t.cuzk", "--", sys.executable, program)
+    assert done.returncode == 0, done.stderr
+    opened = trace.open(tmp_path / "t.cuzk")
+    spans = opened.columns.take(opened.columns.kind == 1)
+    assert sorted(spans.a0.tolist()) == list(range(120_000))
+    assert done.stderr.count("\n") < 3_000, "spans by the thousand are not told one by one"
+
+
 def test_a_program_ended_by_a_signal_gives_a_shells_exit_code(cuzk_top: Command, program: Path) -> None:
     done = cuzk_top("run", "--", sys.executable, program, "os.kill(os.getpid(), signal.SIGKILL)")
     assert done.returncode == 128 + signal.SIGKILL
@@ -285,6 +309,33 @@ def test_attach_records_until_ctrl_c(
     assert out.splitlines()[-1] == f"trace     {tmp_path / 't.cuzk'}"
     assert prover.poll() is None
     assert len(trace.open(tmp_path / "t.cuzk").columns) >= 20
+
+
+def test_attach_watches_several_at_once(
+    prover: subprocess.Popen[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", PROVER.replace("msm.h", "msm.l")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        command = cuzk("attach", "-o", tmp_path / "t.cuzk", prover.pid, other.pid)
+        watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        assert watcher.stdout is not None
+        seen = ""
+        while "msm.h" not in seen or "msm.l" not in seen:
+            seen += watcher.stdout.readline()
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate(timeout=30)
+    finally:
+        other.kill()
+        other.communicate()
+    tracks = trace.open(tmp_path / "t.cuzk").session.tracks.values()
+    assert {track.tid for track in tracks if track.kind == "thread"} == {prover.pid, other.pid}
 
 
 @pytest.mark.skipif(not hasattr(cuzk_tracer, "flow"), reason="this tracer does not look at the word yet")
