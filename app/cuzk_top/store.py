@@ -41,6 +41,9 @@ MOST_RUNS = 32
 TAKEN_OVER = 65_536
 """Rows from which on a first part is used as it is: so a saved trace is not copied when it is opened."""
 
+LONGEST_NS = 1 << 61
+"""Times beyond this, before or after the clock's zero, are of a damaged trace: 73 years leave room to add."""
+
 RowKey = tuple[int, int, int]
 """Place of the lane, track, depth: sorts into screen order."""
 
@@ -149,6 +152,7 @@ class Store:
         self._ended = False
         self._problems: tuple[str, ...] = ()
         self._dropped = 0
+        self._impossible = 0
         self._snapshot: Snapshot | None = None
 
     def append(self, batch: Batch) -> None:
@@ -257,7 +261,6 @@ class Store:
                 columns = columns.take(_IS_SPAN[columns.kind])
             if not len(columns):
                 continue
-            self._spans += len(columns)
             places = (
                 set(self._lanes(np.array(run.names, np.int64)).tolist()) if run.names is not None else set()
             )
@@ -269,7 +272,7 @@ class Store:
                 chosen = lanes == place
                 mine = columns if chosen.all() else columns.take(chosen)
                 self._adopt((place, run.track, run.depth), mine)
-        told = Columns.concat([*counters, *marks])
+        told = self._possible(Columns.concat([*counters, *marks]))
         if counters:
             self._add_counters(
                 told.take(np.flatnonzero(told.kind == KIND_COUNTER)[_by_end(told, KIND_COUNTER)])
@@ -277,18 +280,32 @@ class Store:
         if marks:
             self._add_marks(told.take(np.flatnonzero(told.kind == KIND_INSTANT)[_by_end(told, KIND_INSTANT)]))
 
+    def _possible(self, columns: Columns) -> Columns:
+        """The rows whose times can be."""
+        low, high = columns.start_ns, columns.end_ns
+        fine = (low >= -LONGEST_NS) & (low <= LONGEST_NS) & (high >= -LONGEST_NS) & (high <= LONGEST_NS)
+        if fine.all():
+            return columns
+        self._impossible += len(columns) - int(np.count_nonzero(fine))
+        return columns.take(fine)
+
     def _adopt(self, key: RowKey, columns: Columns) -> None:
         """Make rows of a file a row of the store."""
         row = self._rows.setdefault(key, _Row())
         start, end = columns.start_ns, columns.end_ns
-        if len(row) or not bool((start[1:] >= end[:-1]).all()) or bool((end < start).any()):
-            self._kept += row.own() + len(columns)
-            self._add_to_row(key, columns.take(np.lexsort((end, start))))
+        in_order = bool((start[1:] >= end[:-1]).all()) and not bool((end < start).any())
+        if in_order and not len(row) and int(start[0]) >= -LONGEST_NS and int(end[-1]) <= LONGEST_NS:
+            row.saved = columns
+            row.last_end = int(end[-1])
+            row.view = None
+            self._spans += len(columns)
+            self._bounds(int(start[0]), row.last_end)
             return
-        row.saved = columns
-        row.last_end = int(end[-1])
-        row.view = None
-        self._bounds(int(start[0]), row.last_end)
+        columns = self._possible(columns)
+        if len(columns):
+            self._spans += len(columns)
+            self._kept += len(columns)
+            self._add_to_row(key, columns.take(np.lexsort((columns.end_ns, columns.start_ns))))
 
     def _add_to_row(self, key: RowKey, columns: Columns) -> None:
         """Append spans of one row. They come in order of their end, which in a row is order of start too."""
@@ -370,6 +387,7 @@ class Store:
             if row.open is not None:
                 row.open = None
                 row.view = None
+        columns = self._possible(columns)
         if not len(columns):
             return
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
@@ -410,6 +428,8 @@ class Store:
         problems = self._problems
         if self._dropped:
             problems = (*problems, f"the oldest {self._dropped:,} spans are no longer kept")
+        if self._impossible:
+            problems = (*problems, f"{self._impossible:,} records with impossible times were left out")
         first = self._first_ns
         if first is None:
             first = min((int(c["start_ns"][0]) for c in self._counters.values() if len(c)), default=0)

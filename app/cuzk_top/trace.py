@@ -138,10 +138,10 @@ class _Reading:
         state = self.state
         if not self.session.names:
             self.session.names = [Name("")]
-        now = _integer(state["now_ns"])
+        now = _time(state["now_ns"])
         for run in runs:
             if isinstance(run.columns, LazyColumns) and len(run.columns):
-                now = max(now, int(run.columns.part("end_ns", len(run.columns) - 1, len(run.columns))[0]))
+                now = max(now, _time(run.columns.part("end_ns", len(run.columns) - 1, len(run.columns))[0]))
         rings = state.get("rings", {})
         problems = (*(_text(text) for text in state["problems"]), *self.problems)
         lost, ended = _integer(state["lost"]), bool(state["ended"])
@@ -210,6 +210,9 @@ def _check_version(path: Path, schema: arrow.Schema) -> dict[str, str]:
     for column in ("start", "end", "kind"):
         if column not in schema.fields:
             raise TraceError(f"{path}: damaged: it has no column {column!r}")
+    for column in (*FILE_COLUMNS, "id_track"):
+        if column in schema.fields and schema.fields[column].type is None:
+            raise TraceError(f"{path}: damaged: column {column!r} holds no integers")
     return schema.metadata
 
 
@@ -228,7 +231,7 @@ def _read_note(reading: _Reading, columns: Columns, i: int, text: str) -> None:
     elif which == META_STATE:
         reading.state |= content
     elif which == META_ANCHOR:
-        anchor = (int(columns.start_ns[i]), int(columns.a1[i]))
+        anchor = (_time(columns.start_ns[i]), _time(columns.a1[i]))
         if not session.anchors or anchor[0] > session.anchors[-1][0]:
             session.anchors.append(anchor)
 
@@ -236,7 +239,7 @@ def _read_note(reading: _Reading, columns: Columns, i: int, text: str) -> None:
 def _read_session(session: Session, content: dict[str, Any]) -> None:
     session.pid = _integer(content["pid"])
     session.name = _text(content["name"])
-    session.started_ns = _integer(content["started_ns"])
+    session.started_ns = _time(content["started_ns"])
     session.meta = {_text(key): _text(value) for key, value in content["meta"].items()}
 
 
@@ -247,6 +250,11 @@ def _text(value: Any) -> str:
 
 def _integer(value: Any) -> int:
     return min(max(int(value), _LOW), _HIGH)
+
+
+def _time(value: Any) -> int:
+    """A time in nanoseconds, far enough from the ends of 64 bits for sums."""
+    return min(max(int(value), _LOW // 4), _HIGH // 4)
 
 
 def _name(fields: list[Any]) -> Name:
@@ -271,7 +279,7 @@ def _open_packed(path: Path, content: arrow.Content) -> Trace:
     session.tracks = {
         _integer(track): _track(_integer(track), fields) for track, *fields in about["cuzk.tracks"]
     }
-    session.anchors = [(_integer(a), _integer(b)) for a, b in about["cuzk.clock"]]
+    session.anchors = [(_time(a), _time(b)) for a, b in about["cuzk.clock"]]
     _read_session(session, about["cuzk.session"])
     reading.state |= about["cuzk.state"]
     rows = sum(batch.rows for batch in content.batches)

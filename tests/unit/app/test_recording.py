@@ -304,6 +304,18 @@ def test_an_arrow_file_of_somebody_else_is_refused(tmp_path):
         recording.open(tmp_path / "x.arrow")
 
 
+def test_a_column_of_another_type_is_refused_when_the_file_is_opened(tmp_path):
+    """Not later, when somebody looks at it."""
+    record(tmp_path / "t.cuzk")
+    table = pa.ipc.open_file((tmp_path / "t.cuzk").read_bytes()).read_all()
+    place = table.schema.get_field_index("corr")
+    table = table.set_column(place, "corr", table["corr"].cast(pa.float64()))
+    with pa.OSFile(str(tmp_path / "x.cuzk"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(TraceError, match=r"x\.cuzk: damaged: column 'corr' holds no integers"):
+        recording.open(tmp_path / "x.cuzk")
+
+
 @pytest.mark.parametrize("file", ["1.1-stream", "1.1-sorted", "1.1-zstd"])
 def test_files_of_every_version_open(file):
     """Written once by the program of that version, from the batches above; never written again."""
