@@ -195,12 +195,28 @@ class Session:
         return realtime + monotonic_ns - monotonic
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Rows of one track and depth. Where it is known without a look at them: which `names` and `kinds` occur,
+    and all their `flags` together.
+    """
+
+    track: int
+    depth: int
+    columns: Columns
+    names: tuple[int, ...] | None = None
+    kinds: tuple[int, ...] | None = None
+    flags: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What a source had to say since it was last asked.
 
     `columns` are new records in order of arrival; `open` are all spans open now and replaces what was open
-    before; `lost` counts all records lost so far; `problems` are sentences for the screen.
+    before; `lost` counts all records lost so far; `problems` are sentences for the screen. A saved trace
+    comes as `runs` instead of columns. `rings` says how far each ring was read: what `RingSource.position`
+    says, by the ring's session id.
     """
 
     session: Session
@@ -211,6 +227,8 @@ class Batch:
     ended: bool = False
     strings: dict[int, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    rings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +284,17 @@ class SpanRecord:
 
 def span_record(session: Session, columns: Columns, i: int, lane: str) -> SpanRecord:
     """Row `i` of columns as one value. Raises IndexError when there is no such row."""
-    row = {name: array[i].item() for name, array in columns.arrays()}
+    if i < 0:
+        i += len(columns)
+    columns = columns.take(slice(i, i + 1))  # of lazy columns, only this row is loaded
+    row = {name: array[0].item() for name, array in columns.arrays()}
     number = row.pop("name")
     name = session.names[number] if number < len(session.names) else Name(f"<name {number}>")
     flags = row["flags"]
     if flags & FLAG_F64:
-        row["a0"] = columns.a0.view(np.float64)[i].item()
+        row["a0"] = columns.a0.view(np.float64)[0].item()
     if flags & FLAG_F64_A1:
-        row["a1"] = columns.a1.view(np.float64)[i].item()
+        row["a1"] = columns.a1.view(np.float64)[0].item()
     return SpanRecord(
         name=name.text,
         name_id=number,
@@ -386,7 +407,8 @@ class Snapshot:
         for row in self.rows:  # any track: asynchronous spans have tracks of their own
             low = int(np.searchsorted(row.columns.start_ns, record.start_ns, side="left"))
             high = int(np.searchsorted(row.columns.start_ns, record.end_ns, side="right"))
-            inside = np.flatnonzero(row.columns.parent[low:high] == np.uint64(record.id))
+            parents = row.columns.take(slice(low, high)).parent
+            inside = np.flatnonzero(parents == np.uint64(record.id))
             found.extend(self.record(row, low + int(i)) for i in inside)
             if row.open is not None and row.open.parent == record.id:
                 found.append(row.open)
@@ -407,6 +429,6 @@ class Snapshot:
                 if high
                 else 0
             )
-            for i in np.flatnonzero(row.columns.id[low:high] == np.uint64(record.parent)):
+            for i in np.flatnonzero(row.columns.take(slice(low, high)).id == np.uint64(record.parent)):
                 return self.record(row, low + int(i))
         return None

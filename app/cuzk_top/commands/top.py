@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuzk_top import paths, terminal
-from cuzk_top.sources.ring import SessionInfo, SessionList, remove_stale
+from cuzk_top.sources.ring import SessionInfo, SessionList, find, remove_stale
 
 if TYPE_CHECKING:
     from cuzk_top.screens.start import Choice, Running, Trace
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if len(live) == 1:
         from cuzk_top.commands import attach  # noqa: PLC0415 - only what is chosen loads
 
-        return attach.watch(live[0].path, args)
+        return attach.watch([live[0].path], args)
     return _open(_choose(sessions, args), args)
 
 
@@ -44,8 +44,7 @@ def _open(choice: Choice, args: argparse.Namespace) -> int:
     from cuzk_top.commands import attach, demo, replay  # noqa: PLC0415 - only what is chosen loads
 
     if choice.kind == "attach":
-        args.pid = choice.pid
-        return attach.run(args)
+        return attach.watch([find(choice.pid)], args)
     if choice.kind == "replay":
         args.file = choice.path
         return replay.run(args)
