@@ -217,6 +217,11 @@ class Ring:
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)
 
+    def replaced(self) -> bool:
+        """Whether the file has no name any more: its process has begun another session (exec), or it was
+        removed."""
+        return os.fstat(self._fd).st_nlink == 0
+
     def _pread(self, count: int, offset: int) -> bytes:
         """Up to `count` bytes; fewer at the end of the file."""
         try:
@@ -269,6 +274,11 @@ class Ring:
                 self._read_slot(number, slot, records, open_)
         if self._skipped is None:
             self._skipped, self._lost = self._lost, 0
+        # Again: a name is in the table before its first record, and both may be newer than the first look.
+        after = self._table(HEADER, 1, 0)
+        if len(after):
+            self._head = after[0]
+            self._read_names()
         if self._ticks is not None:
             self._read_anchors()  # again: all that were there before what was just read
             records = [(thread, _in_ns(rows, self._ticks, ("t0", "t1"))) for thread, rows in records]
@@ -422,8 +432,12 @@ class Ring:
 def _in_ns(rows: Rows, ticks: Ticks, fields: tuple[str, ...]) -> Rows:
     """The same rows with their times in monotonic nanoseconds."""
     rows = rows.copy()
+    which: Any = slice(None)
+    if rows.dtype == RECORD:  # of a device: in nanoseconds already
+        gpu = np.isin(rows["kind"] & layout.KIND_MASK, layout.GPU_KINDS)
+        which = ~gpu if gpu.any() else which
     for name in fields:
-        rows[name] = ticks.to_ns(rows[name])
+        rows[name][which] = ticks.to_ns(rows[name][which])
     return rows
 
 
