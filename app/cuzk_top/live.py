@@ -11,7 +11,9 @@ from cuzk_top.collector import Collector, Recorder
 from cuzk_top.facts import Facts, Playback, describe
 from cuzk_top.model import Snapshot
 from cuzk_top.probes.host import HostProbe
+from cuzk_top.probes.memory import MemoryProbe
 from cuzk_top.probes.nvml import NvmlProbe
+from cuzk_top.probes.threads import ThreadProbe
 from cuzk_top.sources import Source
 from cuzk_top.store import Store
 
@@ -45,7 +47,11 @@ class LiveSession:
         self.store = Store()
         self.prover = prover
         self.collector = Collector(
-            source, [HostProbe(pid, clock), NvmlProbe(clock)], self.store, recorder, clock
+            source,
+            [HostProbe(pid, clock), ThreadProbe(pid, clock), MemoryProbe(pid, clock), NvmlProbe(clock)],
+            self.store,
+            recorder,
+            clock,
         )
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.failure = ""
