@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cuzk_tracer import layout
 
 if TYPE_CHECKING:
+    from cuzk_top.devicetime import Device
     from cuzk_top.stages import Lane
 
 KIND_SPAN = layout.KIND_SPAN
@@ -28,6 +29,7 @@ KIND_OVERHEAD = layout.KIND_OVERHEAD
 KIND_FLOW = layout.KIND_FLOW
 KIND_ARGS = layout.KIND_ARGS
 KIND_META = layout.KIND_META
+KIND_GPU_SYNC = layout.KIND_GPU_SYNC
 
 SPAN_KINDS = (
     KIND_SPAN,
@@ -37,8 +39,16 @@ SPAN_KINDS = (
     KIND_GPU_MEMSET,
     KIND_UVM,
     KIND_OVERHEAD,
+    KIND_GPU_SYNC,
 )
 """Kinds that last: those are drawn as bars."""
+
+DEVICE_KINDS = (KIND_GPU_KERNEL, KIND_GPU_MEMCPY, KIND_GPU_MEMSET)
+"""What occupies a device. On tracks of kind "gpu", whose `tid` is the device."""
+NO_DEVICE = layout.NO_DEVICE
+
+BUSY_NAME = "gpu.busy"
+"""Text of the name that the store gives the stretches in which a device worked, which it derives."""
 
 FLAG_ERR = 1
 FLAG_F64 = 2  # a0 holds a float64's bits
@@ -160,7 +170,7 @@ class Track:
     id: int
     kind: str  # "thread" | "async" | "probe" | "gpu"
     label: str
-    tid: int = 0
+    tid: int = 0  # of "gpu": the device
 
 
 @dataclass(slots=True)
@@ -387,6 +397,8 @@ class Snapshot:
     ended: bool
     problems: tuple[str, ...]
     viewer_cpu: float | None = None
+    devices: tuple["Device", ...] = ()
+    """GPUs with records of kernels or copies, by number."""
 
     def record(self, row: RowData, i: int) -> SpanRecord:
         """Closed span `i` of a row."""

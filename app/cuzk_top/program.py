@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from cuzk_top.errors import CuzkTopError
-from cuzk_tracer import places
+from cuzk_tracer import gpu, places
 
 FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SI_KERNEL = 0x80
@@ -65,7 +65,8 @@ class Program:
         self._lines: deque[dict[str, object]] = deque(maxlen=LINES_KEPT)
         path = executable(command[0])
         parent = f"{self.session}:{os.getpid()}"
-        env = os.environ | {"CUZK_TRACE": level, places.PARENT_VARIABLE: parent}
+        injected, self.not_captured = gpu.environment(os.environ)
+        env = os.environ | injected | {"CUZK_TRACE": level, places.PARENT_VARIABLE: parent}
         actions: list[tuple[object, ...]] = []
         pipes = [os.pipe() for _ in range(2)] if captured else []
         if captured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuzk_top import figures
+from cuzk_top import figures, stages
 
 if TYPE_CHECKING:
     from cuzk_top.model import Snapshot, SpanRecord
@@ -42,7 +42,7 @@ class Progress:
         self._left_out = 0
         for row in snapshot.rows:
             count = len(row.columns)
-            if row.depth > STAGE_DEPTH or not count:
+            if row.depth > STAGE_DEPTH or not count or stages.gpu_role(row.lane, "") is not None:
                 continue
             # Arrival numbers grow along a row, so the first new one is found without looking at the old ones.
             first = int(row.columns.seq.searchsorted(self._next.get(row.key, 0)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top import stages
+from cuzk_top import gpu_rows, stages
 from cuzk_top.model import (
     COLUMN_TYPES,
     FLAG_F64,
@@ -154,6 +154,7 @@ class Store:
         self._dropped = 0
         self._impossible = 0
         self._snapshot: Snapshot | None = None
+        self._gpu = gpu_rows.GpuRows()
 
     def append(self, batch: Batch) -> None:
         """Take in what a source yielded."""
@@ -229,6 +230,12 @@ class Store:
         self._spans += len(columns)
         self._kept += len(columns)
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
+        gpu = gpu_rows.IS_GPU[columns.kind]
+        if gpu.any():
+            self._add_gpu(columns.take(gpu))
+            columns = columns.take(~gpu)
+            if not len(columns):
+                return
         key = (
             self._lanes(columns.name) << 40
             | columns.track.astype(np.int64) << 8
@@ -245,9 +252,33 @@ class Store:
             row = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
             self._add_to_row(row, columns.take(slice(low, high)))
 
+    def _add_gpu(self, columns: Columns) -> None:
+        """Records of devices: streams share the rows of their lane, and the busy row grows."""
+        columns = columns.take(np.argsort(columns.start_ns, kind="stable"))
+        places = self._gpu.places(self._session, columns)
+        for place in np.unique(places).tolist():
+            depths = [row.last_end for key, row in sorted(self._rows.items()) if key[:2] == (place, 0)]
+            for depth, part in enumerate(gpu_rows.split_by_depth(columns.take(places == place), depths)):
+                if len(part):
+                    self._add_to_row((place, 0, depth), part)
+        self._gpu.add(self._session, columns)
+        for place, anew, busy in self._gpu.newly_busy(self._session):
+            if anew:
+                gone = self._rows.pop((place, 0, 0), None)
+                self._kept -= len(gone) if gone is not None else 0
+            self._kept += len(busy)
+            if len(busy):
+                self._add_to_row((place, 0, 0), busy)
+
+        for counter, anew, start, end, value in self._gpu.newly_charted():
+            if anew:
+                self._counters.pop(counter, None)
+            series = self._counters.setdefault(counter, Growing(_COUNTER_TYPES))
+            series.append({"t_ns": end, "start_ns": start, "value": value})
+
     def _add_runs(self, runs: Iterable[Run]) -> None:
         """Take in a saved trace. Nothing is copied of a run that is in order and of one lane."""
-        counters, marks = [], []
+        counters, marks, devices = [], [], []
         for run in runs:
             columns = run.columns
             kinds = run.kinds
@@ -261,6 +292,12 @@ class Store:
                 columns = columns.take(_IS_SPAN[columns.kind])
             if not len(columns):
                 continue
+            if any(0 <= kind < 256 and gpu_rows.IS_GPU[kind] for kind in kinds):
+                gpu = gpu_rows.IS_GPU[columns.kind]
+                devices.append(columns.take(gpu))
+                columns = columns.take(~gpu)
+                if not len(columns):
+                    continue
             places = (
                 set(self._lanes(np.array(run.names, np.int64)).tolist()) if run.names is not None else set()
             )
@@ -272,6 +309,12 @@ class Store:
                 chosen = lanes == place
                 mine = columns if chosen.all() else columns.take(chosen)
                 self._adopt((place, run.track, run.depth), mine)
+        found = self._possible(Columns.concat(devices))
+        if len(found):
+            self._spans += len(found)
+            self._kept += len(found)
+            self._bounds(int(found.start_ns.min()), int(found.end_ns.max()))
+            self._add_gpu(found)
         told = self._possible(Columns.concat([*counters, *marks]))
         if counters:
             self._add_counters(
@@ -394,7 +437,7 @@ class Store:
         lanes = self._lanes(columns.name)
         for i in range(len(columns)):
             place = int(lanes[i])
-            record = span_record(self._session, columns, i, stages.LANES[place].key)
+            record = span_record(self._session, columns, i, stages.lane_at(place).key)
             row = self._rows.setdefault((place, record.track, record.depth), _Row())
             row.open = record
             row.view = None
@@ -420,6 +463,7 @@ class Store:
                 self._dropped += count
         for series in self._counters.values():
             series.drop(int(np.searchsorted(series["t_ns"], cut, side="right")))
+        self._gpu.forget(int(cut))
         starts = [int(row.columns().start_ns[0]) for row in self._rows.values() if len(row)]
         starts += [row.open.start_ns for row in self._rows.values() if row.open is not None]
         self._first_ns = min(starts, default=None)
@@ -447,18 +491,19 @@ class Store:
             ended=self._ended,
             problems=problems,
             viewer_cpu=self.viewer_cpu,
+            devices=self._gpu.devices(),
         )
 
     def _make_rows(self) -> Iterable[RowData]:
         meta = self._session.meta
         keys = sorted(key for key, row in self._rows.items() if len(row) or row.open is not None)
         filled = {key[0] for key in keys}
-        proves = "backend" in meta or any(stages.LANES[place].key in stages.FIXED for place in filled)
+        proves = "backend" in meta or any(stages.lane_at(place).key in stages.FIXED for place in filled)
         if proves:
             empty = {stages.ORDER[key] for key in stages.FIXED} - filled
             keys = sorted(keys + [(place, 0, 0) for place in empty])
         for key in keys:
-            lane = stages.lane(stages.LANES[key[0]].key, meta)
+            lane = stages.lane(stages.lane_at(key[0]).key, meta)
             row = self._rows.get(key)
             if key[0] not in filled or row is None:
                 yield RowData(lane, 0, 0, Columns.empty(), missing=stages.missing(lane.key, meta))

@@ -66,8 +66,12 @@ def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None
         if path is not None and not group.rings:
             remove(path)
     program.finish()
+    if program.not_captured:
+        _say(f"cuzk-top: {program.not_captured}")
     if not group.rings:
-        _say(f"cuzk-top: {name} was not traced: neither it nor what it started uses cuzk_tracer")
+        _say(
+            f"cuzk-top: {name} was not traced: neither it nor what it started uses CUDA, NVTX or cuzk_tracer"
+        )
     else:
         _conclude(session, path if recorder is not None else None, with_report=signals is not None)
     return program.exit_code

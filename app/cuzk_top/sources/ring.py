@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top.demangle import readable
 from cuzk_top.errors import RingError
 from cuzk_top.model import (
     FLAG_ERR,
@@ -25,6 +26,7 @@ from cuzk_top.model import (
     Session,
     Track,
 )
+from cuzk_top.sources.gpu_records import GpuTracks
 from cuzk_tracer import layout, places, reader
 from cuzk_tracer.sweep import sweep
 
@@ -76,6 +78,8 @@ class RingSource:
         self._numbers = tracks or Numbers()
         self._session = Session(pid=self.ring.pid, started_ns=self.ring.opened_ns, names=[])
         self._tracks: dict[tuple[int, int], int] = {}  # by slot and generation
+        self._slots: dict[int, int] = {}  # the track that a slot's thread has now
+        self._gpu = GpuTracks(self._session.tracks, self._numbers.next)
         self._async_track = 0
         self._async_ends: list[int] = []
         self._seq = 0
@@ -91,6 +95,7 @@ class RingSource:
             "slots": {str(slot): index for slot, index in self.ring.position().items()},
             "tracks": [[slot, generation, track] for (slot, generation), track in self._tracks.items()],
             "async": [self._async_track, *self._async_ends],
+            "gpu": self._gpu.position(),
             "lost": self._lost,
         }
 
@@ -100,6 +105,7 @@ class RingSource:
             for slot, generation, track in position["tracks"]:
                 self._tracks[int(slot), int(generation)] = int(track)
             self._async_track, *self._async_ends = map(int, position["async"])
+            self._gpu.resume(position.get("gpu", []))
             self._lost_before = int(position["lost"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RingError(f"{self.ring.path}: the recording says wrongly how far it was read") from error
@@ -144,7 +150,7 @@ class RingSource:
     def _learn(self) -> None:
         session = self._session
         session.names.extend(
-            Name(name.text, name.a0, name.a1, name.stage, name.faults)
+            Name(readable(name.text), name.a0, name.a1, name.stage, name.faults)
             for name in self.ring.names[len(session.names) :]
         )
         session.meta = self.ring.meta
@@ -153,11 +159,15 @@ class RingSource:
 
     def _problems(self, poll: reader.Poll) -> tuple[str, ...]:
         problems = list(self.ring.problems)
+        if "gpu.problem" in self.ring.meta:
+            problems.append(self.ring.meta["gpu.problem"])
         if poll.skipped:
             problems.append(f"{poll.skipped:,} records are older than this viewer and no longer in the ring")
         if self._impossible:
             problems.append(f"{self._impossible:,} records with impossible times were left out")
-        if not poll.alive and not self.ring.ended_ns:
+        if not self.ring.ended_ns and self.ring.replaced():
+            problems.append("the process replaced its program (exec); what it had not handed over is lost")
+        elif not poll.alive and not self.ring.ended_ns:
             problems.append("the process was killed or crashed; its last records and open spans are kept")
         return tuple(problems)
 
@@ -168,6 +178,7 @@ class RingSource:
         if track not in self._session.tracks:
             label = thread.name or f"thread {thread.tid}"
             self._session.tracks[track] = Track(track, "thread", label, thread.tid)
+        self._slots[thread.slot] = track
         return track
 
     def _columns(self, track: int, rows: reader.Rows, now: int) -> Columns:
@@ -199,6 +210,7 @@ class RingSource:
             majflt=rows["majflt"].copy(),
             seq=np.arange(self._seq, self._seq + count, dtype=np.uint64),
         )
+        columns = self._gpu.place(columns, rows, self._slots)
         self._seq += count
         overlapping = np.flatnonzero(kind == KIND_ASYNC)
         if len(overlapping):
