@@ -192,7 +192,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("host.swap", "swap GiB", "GiB", "gauge", "memory"),
     Counter("host.disk_read", "read GB/s", "GB/s", "rate", "h pinned"),
     Counter("host.disk_write", "write GB/s", "GB/s", "rate", "copy out"),
-    Counter("gpu.0.kernel", "GPU kernel %", "%", "gauge", "busy", 100.0),
+    Counter("gpu.0.kernel", "GPU kern %", "%", "gauge", "busy", 100.0),
     Counter("gpu.0.util", "GPU %", "%", "gauge", "busy", 100.0),
     Counter("gpu.0.memory", "VRAM GiB", "GiB", "gauge", "memory"),
     Counter("gpu.0.pcie_in", "GPU in GB/s", "GB/s", "rate", "h pinned"),
