@@ -217,8 +217,8 @@ class NativeBackend:
         return bytes(out.view())
 
     def name_workers(self, span: object) -> None:
-        text = getattr(span, "name", None)
-        if text is not None and text not in self._worker_names:
+        text = getattr(span, "name", "")
+        if text and text not in self._worker_names:
             self._worker_names[text] = self._library.worker_name(f"{text}.worker".encode())
         self._library.worker_spans(self._worker_names.get(text))
 
