@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from cuzk_top.errors import CuzkTopError
 
+LEAST_SIZE = 1 << 20
 EXIT_CODES = "exit codes: 0 done, 1 a negative answer, 2 bad input or usage, 3 lacking here, 130 Ctrl-C"
 
 
@@ -38,6 +39,18 @@ def add_backend_option(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="cpu: the compiled host library; python: slow, needs no compiler; auto: the best there is",
     )
+
+
+def add_recording_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the commands that watch and may record."""
+    parser.add_argument("-o", "--output", metavar="FILE.cuzk", help="record into this file")
+    parser.add_argument(
+        "--max-size",
+        type=size,
+        metavar="SIZE",
+        help="keep the newest part of a recording, such as 500M or 2G",
+    )
+    parser.add_argument("--no-screen", action="store_true", help="lines instead of the screen")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -76,13 +89,48 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument("public", metavar="PUBLIC.json")
     verify.add_argument("proof", metavar="PROOF.json")
 
-    attach = verbs.add_parser("attach", help="watch a traced process that runs", epilog=EXIT_CODES)
-    attach.add_argument("pid", type=positive, metavar="PID")
+    attach = verbs.add_parser("attach", help="watch traced processes that run", epilog=EXIT_CODES)
+    attach.add_argument("pid", type=positive, metavar="PID", nargs="+")
+    add_recording_options(attach)
+    attach.add_argument(
+        "--detail",
+        choices=["off", "coarse", "all"],
+        help="first switch what they trace: nothing, stages only, all; it stays so",
+    )
     add_command_screen_options(attach)
+
+    run = verbs.add_parser(
+        "run",
+        usage="cuzk-top run [options] -- CMD ...",
+        help="start any program with tracing on, watch it and record it",
+        epilog="exit codes: those of CMD (128 + N when signal N ended it), 127 no such command, "
+        "126 not executable, 2 bad usage",
+    )
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- CMD ...")
+    add_recording_options(run)
+    run.add_argument("--detail", choices=["coarse", "all"], default="all", help="trace stages only, or all")
+    add_command_screen_options(run)
 
     replay = verbs.add_parser("replay", help="watch a saved trace again", epilog=EXIT_CODES)
     replay.add_argument("file", metavar="FILE.cuzk")
     add_command_screen_options(replay)
+
+    pack = verbs.add_parser("pack", help="sort and compress a trace where it lies", epilog=EXIT_CODES)
+    pack.add_argument("file", metavar="FILE.cuzk")
+    pack.add_argument("--zstd", action="store_true", help="a quarter of the size, slower to open")
+
+    recover = verbs.add_parser("recover", help="a whole trace from what a crash left", epilog=EXIT_CODES)
+    recover.add_argument("files", metavar="RING_OR_STREAM", nargs="+")
+    recover.add_argument("-o", "--output", metavar="OUT.cuzk", required=True)
+
+    export = verbs.add_parser(
+        "export", help="a trace in another program's format, or a part of it", epilog=EXIT_CODES
+    )
+    export.add_argument("file", metavar="IN.cuzk")
+    export.add_argument("output", metavar="OUT", help="by suffix: .pftrace .json .parquet .csv .cuzk")
+    when = "as on the screen: 12.5, 250ms, 1:02.5 from the first span, or a wall clock 14:03:05"
+    export.add_argument("--from", dest="begin", metavar="T", help=f"leave out what ends before; {when}")
+    export.add_argument("--to", dest="end", metavar="T", help="leave out what begins after")
 
     report = verbs.add_parser("report", help="the facts of a saved trace as text", epilog=EXIT_CODES)
     report.add_argument("file", metavar="FILE.cuzk")
@@ -95,6 +143,18 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as ``500M``, at least 1M, for argparse."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    number, unit = (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 1)
+    if not number.replace(".", "", 1).isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500M or 2G")
+    value = int(float(number) * unit)
+    if value < LEAST_SIZE:
+        raise argparse.ArgumentTypeError("must be at least 1M")
     return value
 
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from cuzk_top.collector import Collector, Recorder
 from cuzk_top.facts import Facts, Playback, describe
 from cuzk_top.model import Snapshot
 from cuzk_top.probes.host import HostProbe
+from cuzk_top.probes.memory import MemoryProbe
 from cuzk_top.probes.nvml import NvmlProbe
+from cuzk_top.probes.threads import ThreadProbe
 from cuzk_top.sources import Source
 from cuzk_top.store import Store
 
-if TYPE_CHECKING:
-    from cuzk_top.prover_process import ProverProcess
-
 LINES_KEPT = 500
+
+
+class Owned(Protocol):
+    """What was started to be watched: `events` are its news, `failure` its one last line."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def events(self) -> Sequence[Mapping[str, object]]: ...
+
+    def stop(self) -> None: ...
 
 
 class LiveSession:
@@ -32,12 +42,16 @@ class LiveSession:
         pid: int,
         clock: Callable[[], int],
         recorder: Recorder | None = None,
-        prover: ProverProcess | None = None,
+        prover: Owned | None = None,
     ) -> None:
         self.store = Store()
         self.prover = prover
         self.collector = Collector(
-            source, [HostProbe(pid, clock), NvmlProbe(clock)], self.store, recorder, clock
+            source,
+            [HostProbe(pid, clock), ThreadProbe(pid, clock), MemoryProbe(pid, clock), NvmlProbe(clock)],
+            self.store,
+            recorder,
+            clock,
         )
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.failure = ""
@@ -102,7 +116,7 @@ class LiveSession:
             self.prover.stop()
 
 
-def event_line(event: dict[str, object]) -> str:
+def event_line(event: Mapping[str, object]) -> str:
     """One event of the prover as a line for people."""
     if event.get("event") == "proof":
         where = f"{event['proof']}  " if event.get("proof") else ""

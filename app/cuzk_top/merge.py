@@ -3,58 +3,84 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import Batch, Columns, Session, Track
+from cuzk_top.model import Batch, Columns, Name, Session, Track
 
 PROBE_TRACKS = 1 << 20
 """Tracks of probes are numbered from here; those of the first source keep their numbers."""
 
 
-class Merger:
-    """Brings batches under one session. The main source is the prover: it says what is open."""
+class NameTable:
+    """The names of several sources in one list: the same name has one number, whoever told of it."""
 
-    def __init__(self) -> None:
-        self._session = Session(names=[])
-        self._ids: dict[tuple[str, str, str, bool, bool], int] = {}
-        self._names: dict[int, NDArray[np.uint32]] = {}
+    def __init__(self, names: list[Name]) -> None:
+        self.names = names
+        self._ids = {_key(name): number for number, name in enumerate(names)}
+        self._known: dict[int, NDArray[np.uint32]] = {}
+
+    def renamed(self, source: int, names: list[Name], columns: Columns) -> Columns:
+        """Columns whose names count in `names`, as they count in the common list."""
+        known = self._known.get(source, np.empty(0, np.uint32))
+        if len(known) < len(names):
+            new = []
+            for name in names[len(known) :]:
+                key = _key(name)
+                if key not in self._ids:
+                    self._ids[key] = len(self.names)
+                    self.names.append(name)
+                new.append(self._ids[key])
+            known = self._known[source] = np.concatenate([known, np.array(new, np.uint32)])
+        if not len(columns):
+            return columns
+        # A name its source has not told of becomes one that nobody has.
+        table = np.append(known, np.uint32(0xFFFFFFFF))
+        return columns.replace(name=table[np.minimum(columns.name, len(known))])
+
+
+def _key(name: Name) -> tuple[str, str, str, bool, bool]:
+    return (name.text, name.a0, name.a1, name.stage, name.faults)
+
+
+class Merger:
+    """Brings batches under one session. The main source is the prover: it says what is open.
+
+    To go on with a recording, `session` is what it knows and `seq` the number of its next record.
+    """
+
+    def __init__(self, session: Session | None = None, seq: int = 0) -> None:
+        self._session = session or Session(names=[])
+        self._table = NameTable(self._session.names)
         self._tracks: dict[tuple[int, int], int] = {}
-        self._seq = 0
+        self._seq = seq
 
     def merge(self, main: Batch, probes: list[Batch]) -> Batch:
         """One batch of all; times, losses and the end are those of `main`."""
         session = self._session
-        parts = [self._renamed(0, main, main.columns)]
-        open_ = self._renamed(0, main, main.open)
+        renamed = self._table.renamed
+        parts = [renamed(0, main.session.names, main.columns)]
+        open_ = renamed(0, main.session.names, main.open)
         session.pid, session.name = main.session.pid, main.session.name
         session.started_ns, session.anchors = main.session.started_ns, main.session.anchors
         session.tracks.update(main.session.tracks)
         session.meta = dict(main.session.meta)
         problems = main.problems
         for place, batch in enumerate(probes, 1):
-            parts.append(self._renamed(place, batch, self._retracked(place, batch)))
+            parts.append(renamed(place, batch.session.names, self._retracked(place, batch)))
             session.meta.update(batch.session.meta)
             problems += batch.problems
         columns = Columns.concat([part for part in parts if len(part)])
         columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
         self._seq += len(columns)
-        return Batch(session, columns, open_, main.lost, main.now_ns, main.ended, main.strings, problems)
-
-    def _renamed(self, source: int, batch: Batch, columns: Columns) -> Columns:
-        known = self._names.get(source, np.empty(0, np.uint32))
-        names = batch.session.names
-        if len(known) < len(names):
-            new = []
-            for name in names[len(known) :]:
-                key = (name.text, name.a0, name.a1, name.stage, name.faults)
-                if key not in self._ids:
-                    self._ids[key] = len(self._session.names)
-                    self._session.names.append(name)
-                new.append(self._ids[key])
-            known = self._names[source] = np.concatenate([known, np.array(new, np.uint32)])
-        if not len(columns):
-            return columns
-        # A name its source has not told of becomes one that nobody has.
-        table = np.append(known, np.uint32(0xFFFFFFFF))
-        return columns.replace(name=table[np.minimum(columns.name, len(known))])
+        return Batch(
+            session,
+            columns,
+            open_,
+            main.lost,
+            main.now_ns,
+            main.ended,
+            main.strings,
+            problems,
+            rings=main.rings,
+        )
 
     def _retracked(self, source: int, batch: Batch) -> Columns:
         columns = batch.columns

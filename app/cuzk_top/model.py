@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cuzk_tracer import layout
 
 if TYPE_CHECKING:
+    from cuzk_top.devicetime import Device
     from cuzk_top.stages import Lane
 
 KIND_SPAN = layout.KIND_SPAN
@@ -28,6 +29,7 @@ KIND_OVERHEAD = layout.KIND_OVERHEAD
 KIND_FLOW = layout.KIND_FLOW
 KIND_ARGS = layout.KIND_ARGS
 KIND_META = layout.KIND_META
+KIND_GPU_SYNC = layout.KIND_GPU_SYNC
 
 SPAN_KINDS = (
     KIND_SPAN,
@@ -37,8 +39,16 @@ SPAN_KINDS = (
     KIND_GPU_MEMSET,
     KIND_UVM,
     KIND_OVERHEAD,
+    KIND_GPU_SYNC,
 )
 """Kinds that last: those are drawn as bars."""
+
+DEVICE_KINDS = (KIND_GPU_KERNEL, KIND_GPU_MEMCPY, KIND_GPU_MEMSET)
+"""What occupies a device. On tracks of kind "gpu", whose `tid` is the device."""
+NO_DEVICE = layout.NO_DEVICE
+
+BUSY_NAME = "gpu.busy"
+"""Text of the name that the store gives the stretches in which a device worked, which it derives."""
 
 FLAG_ERR = 1
 FLAG_F64 = 2  # a0 holds a float64's bits
@@ -160,7 +170,7 @@ class Track:
     id: int
     kind: str  # "thread" | "async" | "probe" | "gpu"
     label: str
-    tid: int = 0
+    tid: int = 0  # of "gpu": the device
 
 
 @dataclass(slots=True)
@@ -195,12 +205,28 @@ class Session:
         return realtime + monotonic_ns - monotonic
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Rows of one track and depth. Where it is known without a look at them: which `names` and `kinds` occur,
+    and all their `flags` together.
+    """
+
+    track: int
+    depth: int
+    columns: Columns
+    names: tuple[int, ...] | None = None
+    kinds: tuple[int, ...] | None = None
+    flags: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What a source had to say since it was last asked.
 
     `columns` are new records in order of arrival; `open` are all spans open now and replaces what was open
-    before; `lost` counts all records lost so far; `problems` are sentences for the screen.
+    before; `lost` counts all records lost so far; `problems` are sentences for the screen. A saved trace
+    comes as `runs` instead of columns. `rings` says how far each ring was read: what `RingSource.position`
+    says, by the ring's session id.
     """
 
     session: Session
@@ -211,6 +237,8 @@ class Batch:
     ended: bool = False
     strings: dict[int, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    rings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +294,17 @@ class SpanRecord:
 
 def span_record(session: Session, columns: Columns, i: int, lane: str) -> SpanRecord:
     """Row `i` of columns as one value. Raises IndexError when there is no such row."""
-    row = {name: array[i].item() for name, array in columns.arrays()}
+    if i < 0:
+        i += len(columns)
+    columns = columns.take(slice(i, i + 1))  # of lazy columns, only this row is loaded
+    row = {name: array[0].item() for name, array in columns.arrays()}
     number = row.pop("name")
     name = session.names[number] if number < len(session.names) else Name(f"<name {number}>")
     flags = row["flags"]
     if flags & FLAG_F64:
-        row["a0"] = columns.a0.view(np.float64)[i].item()
+        row["a0"] = columns.a0.view(np.float64)[0].item()
     if flags & FLAG_F64_A1:
-        row["a1"] = columns.a1.view(np.float64)[i].item()
+        row["a1"] = columns.a1.view(np.float64)[0].item()
     return SpanRecord(
         name=name.text,
         name_id=number,
@@ -366,6 +397,8 @@ class Snapshot:
     ended: bool
     problems: tuple[str, ...]
     viewer_cpu: float | None = None
+    devices: tuple["Device", ...] = ()
+    """GPUs with records of kernels or copies, by number."""
 
     def record(self, row: RowData, i: int) -> SpanRecord:
         """Closed span `i` of a row."""
@@ -386,7 +419,8 @@ class Snapshot:
         for row in self.rows:  # any track: asynchronous spans have tracks of their own
             low = int(np.searchsorted(row.columns.start_ns, record.start_ns, side="left"))
             high = int(np.searchsorted(row.columns.start_ns, record.end_ns, side="right"))
-            inside = np.flatnonzero(row.columns.parent[low:high] == np.uint64(record.id))
+            parents = row.columns.take(slice(low, high)).parent
+            inside = np.flatnonzero(parents == np.uint64(record.id))
             found.extend(self.record(row, low + int(i)) for i in inside)
             if row.open is not None and row.open.parent == record.id:
                 found.append(row.open)
@@ -407,6 +441,6 @@ class Snapshot:
                 if high
                 else 0
             )
-            for i in np.flatnonzero(row.columns.id[low:high] == np.uint64(record.parent)):
+            for i in np.flatnonzero(row.columns.take(slice(low, high)).id == np.uint64(record.parent)):
                 return self.record(row, low + int(i))
         return None

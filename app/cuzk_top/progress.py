@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuzk_top import figures
+from cuzk_top import figures, stages
 
 if TYPE_CHECKING:
     from cuzk_top.model import Snapshot, SpanRecord
 
 STAGE_DEPTH = 1
 """Stages lie directly inside a proof; what is deeper is detail for the report."""
+MOST_LINES = 50
+"""Of one update: a program that has spans by the thousand is not followed line by line."""
 
 
 class Progress:
@@ -20,6 +22,7 @@ class Progress:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._next: dict[tuple[str, int, int], int] = {}
+        self._left_out = 0
 
     def skip(self, snapshot: Snapshot) -> None:
         """Count what ended so far as printed: it was seen on the screen."""
@@ -27,18 +30,25 @@ class Progress:
 
     def update(self, snapshot: Snapshot) -> None:
         """Print what ended since the last call."""
-        for record in sorted(self._new(snapshot), key=lambda span: (span.end_ns, -span.depth)):
+        found = sorted(self._new(snapshot), key=lambda span: (span.end_ns, -span.depth))
+        more = self._left_out + max(0, len(found) - MOST_LINES)
+        for record in found[:MOST_LINES]:
             self._write(line(record))
+        if more:
+            self._write(f"  and {more:,} more")
 
     def _new(self, snapshot: Snapshot) -> list[SpanRecord]:
         found: list[SpanRecord] = []
+        self._left_out = 0
         for row in snapshot.rows:
             count = len(row.columns)
-            if row.depth > STAGE_DEPTH or not count:
+            if row.depth > STAGE_DEPTH or not count or stages.gpu_role(row.lane, "") is not None:
                 continue
             # Arrival numbers grow along a row, so the first new one is found without looking at the old ones.
             first = int(row.columns.seq.searchsorted(self._next.get(row.key, 0)))
-            found += [snapshot.record(row, i) for i in range(first, count)]
+            last = min(count, first + MOST_LINES)
+            self._left_out += count - last
+            found += [snapshot.record(row, i) for i in range(first, last)]
             self._next[row.key] = int(row.columns.seq[-1]) + 1
         return found
 

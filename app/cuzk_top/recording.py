@@ -2,17 +2,22 @@
 
 While recording, a stream of batches of at most 65,536 rows or 100 ms, the rows of a batch sorted by track,
 depth and start. On close a sorted file takes its place, once that is safely on disk.
+
+A recording of limited size is a row of streams: the newest has the recording's name, the ones before it carry
+a number behind that; when all together pass the limit, the oldest is removed. Each tells the session from the
+beginning, so what is left can always be read.
 """
 
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Name, Session, Track
+from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Track
+from cuzk_top.packing import pack
 from cuzk_top.trace import (
     FILE_COLUMNS,
     META_ANCHOR,
@@ -23,17 +28,23 @@ from cuzk_top.trace import (
     VERSION_MAJOR,
     VERSION_MINOR,
     Trace,
+    name_json,
     open,
+    segments,
+    session_json,
+    state_json,
 )
 
-__all__ = ["Recorder", "Trace", "open", "pack"]
+__all__ = ["Recorder", "Trace", "open", "pack", "remove"]
 
 BATCH_ROWS = 65_536
 BATCH_NS = 100_000_000
 IDLE_NS = 1_000_000_000
 """While nothing happens, the time alone is written this often."""
-FILE_BATCH_ROWS = 1 << 20
-"""Rows of a batch of the packed file: one that is cut off in copying opens up to its last whole batch."""
+SEGMENTS = 8
+"""A limited recording drops an eighth of itself at a time."""
+LEAST_BYTES = 1 << 20
+"""A limit below this would be used up by names and metadata."""
 
 _SCHEMA = pa.schema(
     [
@@ -42,7 +53,8 @@ _SCHEMA = pa.schema(
     ]
     + [pa.field("text", pa.utf8(), nullable=False)]
 )
-_ALWAYS = ("start", "end", "kind", "flags", "depth", "track", "name", "id", "parent", "seq")
+ROW_BYTES = sum(kind.itemsize for kind in COLUMN_TYPES.values()) + 4
+"""Of the stream, the text's offset included."""
 
 _Note = tuple[int, int, int, int, str]
 """Which, id, start, a1, text."""
@@ -51,26 +63,31 @@ _Note = tuple[int, int, int, int, str]
 class Recorder:
     """Writes batches to `path`. Raises OSError when it cannot be written.
 
-    `facts` are metadata of the machine, added to the session's.
+    `facts` are metadata of the machine, added to the session's. With `max_bytes` (at least LEAST_BYTES) the
+    newest records are kept and the oldest dropped; on close the sorted file stands beside the streams for a
+    moment, and is smaller than they are.
     """
 
-    def __init__(self, path: str | Path, facts: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, path: str | Path, facts: dict[str, str] | None = None, max_bytes: int | None = None
+    ) -> None:
         self.path = Path(path)
         self._facts = facts or {}
-        # A new file, not the old one emptied: a viewer may have that mapped.
-        if self.path.is_file():
-            self.path.unlink()
-        self._sink = pa.OSFile(str(self.path), "wb")
-        self.path.chmod(0o600)
-        self._writer = pa.ipc.new_stream(self._sink, _SCHEMA.with_metadata({"cuzk.version": _version()}))
+        self._max_bytes = max_bytes
+        self._batch_rows = BATCH_ROWS
+        if max_bytes is not None:
+            self._batch_rows = max(64, min(BATCH_ROWS, max_bytes // SEGMENTS // ROW_BYTES // 2))
+        self._recording = os.urandom(16).hex()
+        self._segment = 0
+        self._segments: list[tuple[Path, int, int]] = []  # path, bytes, spans
+        self._dropped = 0
+        for old in segments(self.path):  # of an earlier recording of that name
+            old.unlink(missing_ok=True)
+        self._begin()
         self._pending: list[Columns] = []
         self._rows = 0
         self._next_seq = 0
         self._written_ns = 0
-        self._names = 0
-        self._anchors = 0
-        self._tracks: dict[int, Track] = {}
-        self._about = ""
         self._last: Batch | None = None
         self._open = True
 
@@ -82,7 +99,7 @@ class Recorder:
             self._rows += len(batch.columns)
             self._next_seq = int(batch.columns.seq[-1]) + 1
         waited = batch.now_ns - self._written_ns
-        if self._rows >= BATCH_ROWS or batch.ended or waited >= (BATCH_NS if self._rows else IDLE_NS):
+        if self._rows >= self._batch_rows or batch.ended or waited >= (BATCH_NS if self._rows else IDLE_NS):
             self._flush(batch)
 
     def close(self) -> None:
@@ -99,164 +116,157 @@ class Recorder:
         self._writer.close()
         self._sink.close()
         pack(self.path, self.path)
+        for path, _, _ in self._segments:
+            path.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """A new stream under the recording's name, which knows nothing of the session yet."""
+        about = {
+            "cuzk.version": f"{VERSION_MAJOR}.{VERSION_MINOR}",
+            "cuzk.recording": self._recording,
+            "cuzk.segment": str(self._segment),
+        }
+        # A new file, not the old one emptied: a viewer may have that mapped.
+        if self.path.is_file():
+            self.path.unlink()
+        self._sink = pa.OSFile(str(self.path), "wb")
+        self.path.chmod(0o600)
+        self._writer = pa.ipc.new_stream(self._sink, _SCHEMA.with_metadata(about))
+        self._spans = 0
+        self._names = 0
+        self._anchors = 0
+        self._tracks: dict[int, Track] = {}
+        self._about = ""
+
+    def _rotate(self, limit: int) -> None:
+        """Set the full stream aside, drop the oldest where there are too many, and begin another."""
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        aside = self.path.with_name(f"{self.path.name}.{self._segment:04}")
+        self.path.replace(aside)
+        self._segments.append((aside, size, self._spans))
+        while self._segments and sum(size for _, size, _ in self._segments) > limit - limit // SEGMENTS:
+            oldest, _, spans = self._segments.pop(0)
+            self._dropped += spans
+            oldest.unlink(missing_ok=True)
+        self._segment += 1
+        self._begin()
 
     def _flush(self, batch: Batch) -> None:
         self._written_ns = batch.now_ns
         columns = Columns.concat(self._pending)
         self._pending, self._rows = [], 0
-        notes = self._notes(batch)
-        for low in range(0, max(1, len(columns)), BATCH_ROWS):
-            part = columns.take(slice(low, low + BATCH_ROWS))
-            self._write(notes, part.take(np.lexsort((part.start_ns, part.depth, part.track))))
-            notes = []
+        while len(columns) > self._batch_rows:
+            self._write(self._notes(batch, whole=False), columns.take(slice(self._batch_rows)))
+            columns = columns.take(slice(self._batch_rows, None))
+            self._look_at_size()
+        self._write(self._notes(batch, whole=True), columns)
+        self._look_at_size()
 
-    def _notes(self, batch: Batch) -> list[_Note]:
-        """What to say about the session that was not said yet."""
+    def _look_at_size(self) -> None:
+        if (
+            self._max_bytes is not None
+            and self._sink.tell() > self._max_bytes // SEGMENTS - ROW_BYTES * self._batch_rows
+        ):
+            self._rotate(self._max_bytes)
+
+    def _notes(self, batch: Batch, *, whole: bool) -> list[_Note]:
+        """What to say about the session that was not said yet.
+
+        `whole`: with these rows, all that was read so far is in the stream.
+        """
         session = batch.session
         notes: list[_Note] = []
         for number in range(self._names, len(session.names)):
-            notes.append((META_NAME, number, 0, 0, json.dumps(_name_json(session.names[number]))))
+            notes.append((META_NAME, number, 0, 0, json.dumps(name_json(session.names[number]))))
         self._names = len(session.names)
         for track in session.tracks.values():
             if self._tracks.get(track.id) != track:
                 self._tracks[track.id] = track
                 notes.append((META_TRACK, track.id, 0, 0, json.dumps([track.kind, track.label, track.tid])))
-        for monotonic, realtime in session.anchors[self._anchors :]:
+        anchors = session.anchors[self._anchors :]
+        if self._segment and not self._anchors:
+            anchors = anchors[-2:]
+        for monotonic, realtime in anchors:
             notes.append((META_ANCHOR, 0, monotonic, realtime, "null"))
         self._anchors = len(session.anchors)
-        about = json.dumps(_session_json(session, self._facts))
+        about = json.dumps(session_json(session, self._facts))
         if about != self._about:
             self._about = about
             notes.append((META_SESSION, 0, 0, 0, about))
-        notes.append((META_STATE, 0, 0, 0, json.dumps(_state_json(batch))))
+        problems = list(batch.problems)
+        if self._dropped:
+            problems.append(dropped_line(self._dropped, self._max_bytes or 0))
+        state = state_json(batch.lost, batch.now_ns, batch.ended, problems)
+        if whole:
+            state["rings"] = batch.rings
+        notes.append((META_STATE, 0, 0, 0, json.dumps(state)))
         return notes
 
     def _write(self, notes: list[_Note], rows: Columns) -> None:
+        self._spans += len(rows)
+        order = sorted_order(rows)
         texts = [note[4].encode() for note in notes]
-        if notes:
-            which, number, start, a1, _ = zip(*notes, strict=True)
-            said = Columns.make(
-                len(notes),
-                kind=KIND_META,
-                a0=which,
-                name=number,
-                track=number,
-                start_ns=start,
-                end_ns=start,
-                a1=a1,
+        which, number, start, a1, _ = zip(*notes, strict=True)
+        said = Columns.make(
+            len(notes),
+            kind=KIND_META,
+            a0=which,
+            name=number,
+            track=number,
+            start_ns=start,
+            end_ns=start,
+            a1=a1,
+        )
+        count = len(notes) + len(rows)
+        arrays: list[pa.Array] = []
+        for ours in FILE_COLUMNS.values():
+            values = np.empty(count, COLUMN_TYPES[ours])
+            values[: len(notes)] = getattr(said, ours)
+            column = getattr(rows, ours)
+            if order is None:
+                values[len(notes) :] = column
+            else:
+                np.take(column, order, out=values[len(notes) :])
+            arrays.append(
+                pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
             )
-            rows = Columns.concat([said, rows])
-        ends = np.zeros(len(rows) + 1, np.int32)
+        ends = np.empty(count + 1, np.int32)
+        ends[0] = 0
         ends[1 : len(texts) + 1] = np.cumsum([len(text) for text in texts])
         ends[len(texts) + 1 :] = ends[len(texts)]
-        text = pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
-        arrays = [pa.array(getattr(rows, ours)) for ours in FILE_COLUMNS.values()]
-        self._writer.write_batch(pa.record_batch([*arrays, text], schema=_SCHEMA))
+        text = pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+        self._writer.write_batch(pa.RecordBatch.from_arrays([*arrays, text], schema=_SCHEMA))
 
 
-def _version() -> str:
-    return f"{VERSION_MAJOR}.{VERSION_MINOR}"
+def sorted_order(rows: Columns) -> NDArray[np.intp] | None:
+    """The order by (track, depth, start); None where the rows are in it.
 
-
-def _name_json(name: Name) -> list[Any]:
-    return [name.text, name.a0, name.a1, name.stage, name.faults]
-
-
-def _session_json(session: Session, facts: dict[str, str]) -> dict[str, Any]:
-    meta = facts | session.meta
-    return {"pid": session.pid, "name": session.name, "started_ns": session.started_ns, "meta": meta}
-
-
-def _state_json(about: Batch | Trace) -> dict[str, Any]:
-    return {
-        "lost": about.lost,
-        "now_ns": about.now_ns,
-        "ended": about.ended,
-        "problems": list(about.problems),
-    }
-
-
-def pack(source: str | Path, target: str | Path) -> None:
-    """Write the sorted file of a trace (a stream or a file, cut off or not); atomic, also onto itself.
-
-    Raises TraceError when `source` cannot be read, OSError when `target` cannot be written.
+    Rows come in order of their ends, so within a track and depth they nearly always are in order already, and
+    a stable sort by those two, which takes one pass each where they are small, is all there is to do.
     """
-    source, target = Path(source), Path(target)
-    trace = open(source)
-    columns = trace.columns
-    columns = columns.take(np.lexsort((columns.end_ns, columns.start_ns, columns.depth, columns.track)))
-    made = _packed_arrays(columns)
-    made["name"] = _dictionary(trace.session.names, columns)
-    schema = pa.schema([pa.field(name, array.type, nullable=False) for name, array in made.items()])
-    table = pa.record_batch(list(made.values()), schema=schema.with_metadata(_metadata(trace, columns)))
-    temporary = target.with_name(target.name + ".part")
-    try:
-        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            for low in range(0, table.num_rows, FILE_BATCH_ROWS):
-                writer.write_batch(table.slice(low, FILE_BATCH_ROWS))
-        temporary.chmod(0o600)
-        _sync(temporary)
-        temporary.replace(target)
-        _sync(target.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    if len(rows) < 2:
+        return None
+    key = rows.track.astype(np.int64) << 8 | rows.depth
+    low = int(key.min())
+    if int(key.max()) - low <= 0xFFFF:
+        order = np.argsort((key - low).astype(np.uint16), kind="stable")
+    else:
+        order = np.argsort(np.unique(key, return_inverse=True)[1].astype(np.uint16), kind="stable")
+    key = key[order]
+    start = rows.start_ns[order]
+    if bool(((start[1:] < start[:-1]) & (key[1:] == key[:-1])).any()):
+        return np.lexsort((rows.start_ns, rows.depth, rows.track))
+    return order
 
 
-def _packed_arrays(columns: Columns) -> dict[str, pa.Array]:
-    """Columns as the file has them, without `name`; those that are zero everywhere are left out."""
-    made = {
-        column: getattr(columns, ours)
-        for column, ours in FILE_COLUMNS.items()
-        if column in _ALWAYS or getattr(columns, ours).any()
-    }
-    mask = np.uint64(0xFFFFFFFF)
-    # Marks and counters have a parent but no id of their own.
-    either = np.where(columns.id != 0, columns.id, columns.parent)
-    high = np.where(either != 0, either >> np.uint64(32), columns.track)
-    if bool(((columns.parent >> np.uint64(32) == high) | (columns.parent == 0)).all()):
-        made["id"] = (columns.id & mask).astype(np.uint32)
-        made["parent"] = (columns.parent & mask).astype(np.uint32)
-        if bool((high != columns.track).any()):
-            made["id_track"] = high.astype(np.uint32)
-    if not len(columns) or int(columns.seq.max()) <= 0xFFFFFFFF:
-        made["seq"] = columns.seq.astype(np.uint32)
-    return {column: pa.array(array) for column, array in made.items()}
+def remove(path: Path) -> None:
+    """Remove a recording, and the older segments of one of limited size."""
+    for each in (*segments(path), path):
+        each.unlink(missing_ok=True)
 
 
-def _dictionary(names: list[Name], columns: Columns) -> pa.Array:
-    """The name column. Some readers want unique values, so a text that recurs gets its number behind it."""
-    seen: set[str] = set()
-    values = []
-    for number, name in enumerate(names):
-        values.append(f"{name.text}#{number}" if name.text in seen else name.text)
-        seen.add(values[-1])
-    values.append(f"<unknown>#{len(names)}")
-    indices = np.minimum(columns.name, len(names)).astype(np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(values, pa.utf8()))
-
-
-def _metadata(trace: Trace, columns: Columns) -> dict[str, str]:
-    session = trace.session
-    key = columns.track.astype(np.int64) << 8 | columns.depth.astype(np.int64)
-    edges = np.flatnonzero(np.diff(key, prepend=-1)) if len(key) else np.empty(0, np.int64)
-    lanes = [[int(columns.track[i]), int(columns.depth[i]), int(i)] for i in edges]
-    tracks = [[track.id, track.kind, track.label, track.tid] for track in session.tracks.values()]
-    content = {
-        "cuzk.session": _session_json(session, {}),
-        "cuzk.names": [_name_json(name) for name in session.names],
-        "cuzk.tracks": tracks,
-        "cuzk.clock": session.anchors,
-        "cuzk.lanes": lanes,  # track, depth, first row
-        "cuzk.rows": len(columns),
-        "cuzk.state": _state_json(trace),
-    }
-    return {"cuzk.version": _version()} | {key: json.dumps(value) for key, value in content.items()}
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def dropped_line(spans: int, limit: int) -> str:
+    """What a limited recording says of itself."""
+    return f"the recording keeps the newest {limit:,} bytes: its oldest {spans:,} records were dropped"

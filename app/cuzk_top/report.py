@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import figures, stats
+from cuzk_top import figures, gpu_report, stages, stats
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.stage_table import Stage, stage_table
 
@@ -24,7 +24,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     """Everything the report says, with integers of nanoseconds and bytes; None where a figure does not exist.
 
     Keys: schema, session (pid, name, started_utc, meta), wall_ns, proofs (count, durations_ns, median_ns),
-    stages (one object a span name, in the order of a proof), counters, spans, lost, open_spans, problems.
+    stages (one object a span name, in the order of a proof), devices (see gpu_report), counters, spans, lost,
+    open_spans, problems.
     """
     count, durations, running = stats.proofs(snapshot)
     started = snapshot.session.realtime_ns(snapshot.first_ns)
@@ -44,6 +45,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
             "median_ns": int(statistics.median(durations)) if durations else None,
         },
         "stages": [_stage(stage) for stage in stage_table(snapshot)],
+        "devices": gpu_report.facts(snapshot),
         "counters": [_counter(counter) for counter in snapshot.counters],
         "spans": snapshot.spans,
         "lost": snapshot.lost,
@@ -97,7 +99,10 @@ def _counter(counter: CounterData) -> dict[str, Any]:
 
 def text(data: dict[str, Any]) -> str:
     """The report for people, 100 columns or fewer; `data` is what `facts` gave."""
-    return "\n".join([*_head(data), "", *_stage_lines(data), "", *_counter_lines(data), *_closing(data)])
+    devices = gpu_report.text(data["devices"])
+    parts = (_head(data), _stage_lines(data), devices, _counter_lines(data))
+    lines = [line for part in parts if part for line in (*part, "")]
+    return "\n".join([*lines[:-1], *_closing(data)])
 
 
 def _head(data: dict[str, Any]) -> list[str]:
@@ -124,13 +129,15 @@ def _stage_lines(data: dict[str, Any]) -> list[str]:
         f"{'stage':<30}{'count':>6}{'total':>10}{'self':>10}{'median':>10}{'p95':>10}{'share':>7}{'minflt':>9}{'majflt':>7}"
     ]
     for stage in data["stages"]:
-        name = "  " * stage["indent"] + stage["name"]
+        own = stages.short_kernel(stage["name"]) if stage["lane"].startswith("gpu") else stage["name"]
+        name = "  " * stage["indent"] + (own or stage["name"])
         cells = [
             f"{stage['count'] + stage['running']:>6}",
             *(f"{_time(stage[key]):>10}" for key in ("total_ns", "self_ns", "median_ns", "p95_ns")),
             f"{'-' if stage['share'] is None else format(100 * stage['share'], '.1f') + '%':>7}",
             f"{_faults(stage['minflt']):>9}{_faults(stage['majflt']):>7}",
         ]
+        name = name if len(name) < 30 else f"{name[:28]}…"
         lines.append(f"{name:<30}" + "".join(cells) + ("  still open" if stage["running"] else ""))
     return lines
 

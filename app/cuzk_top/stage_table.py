@@ -66,7 +66,8 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
     proofs = _proofs(snapshot)
     for row in snapshot.rows:
         starts, ends, finished = begun(row, now)
-        names = row.columns.name[: len(starts)]
+        # Names that the session lacks, as damaged traces have them, count as one.
+        names = np.minimum(row.columns.name[: len(starts)], len(snapshot.session.names))
         durations = ends - starts
         proving = np.where(_inside(starts, ends, proofs), durations, 0)
         # 16-bit keys are sorted by radix, in linear time; a session has at most a few thousand names.
@@ -156,14 +157,17 @@ def _child_time(snapshot: Snapshot) -> dict[int, int]:
                 depths = np.append(depths, child.open.depth)
             if len(starts):
                 for parent in (row for row in members if row.depth < child.depth):
-                    _charge(parent, (starts, ends, depths), now, spent)
+                    _charge(parent, (starts, ends, depths), now, spent, len(snapshot.session.names))
     return spent
 
 
 def _charge(
-    parent: RowData, children: tuple[Int64s, Int64s, Int64s], now: int, spent: dict[int, int]
+    parent: RowData, children: tuple[Int64s, Int64s, Int64s], now: int, spent: dict[int, int], most: int
 ) -> None:
-    """Add to `spent` the time of children (starts, ends, depths) that falls to spans of this row."""
+    """Add to `spent` the time of children (starts, ends, depths) that falls to spans of this row.
+
+    Names from `most` on count as one.
+    """
     starts, ends, depths = children
     columns = parent.columns
     if len(columns):
@@ -173,7 +177,8 @@ def _charge(
         inside &= np.minimum(columns.end_ns[held], now) >= ends
         if inside.any():
             lengths = (ends - starts)[inside].astype(np.float64)
-            totals = np.bincount(columns.name[held[inside]], weights=lengths)
+            names = np.minimum(columns.name[held[inside]], most)
+            totals = np.bincount(names, weights=lengths)
             for name in np.flatnonzero(totals).tolist():
                 spent[name] = spent.get(name, 0) + int(totals[name])
     opened = parent.open
@@ -214,7 +219,8 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
                 entry.points_ns / entry.points if entry.points > 0 else None,
             )
         )
-        for child in sorted((t for t in names if parents[t] == text), key=lambda t: sums[names[t]].first_ns):
+        inside = [t for t in names if text and parents[t] == text]  # roots have no name for a parent
+        for child in sorted(inside, key=lambda t: sums[names[t]].first_ns):
             add(child, indent + 1)
 
     roots = [text for text in names if not parents[text]]

@@ -5,6 +5,9 @@ Roles are keys of the theme's palette. A lane's role is that of its bars; `role_
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from cuzk_top import stagemap
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,35 @@ LANES: tuple[Lane, ...] = (
     Lane("finalize", "finalize", "F", "held"),
     Lane("verify", "verify", "V", "held"),
     Lane("other", "other", "", "busy"),
+    Lane("waits", "waits", "", "held"),
+    Lane("overhead", "tracing", "", "held"),
 )
-"""In screen order, which is the order of a proof."""
+"""In screen order, which is the order of a proof; the lanes of GPUs come before `other`.
 
-ORDER = {lane.key: place for place, lane in enumerate(LANES)}
-FIXED = frozenset(ORDER) - {"key", "verify", "other"}
+`waits` are the host's for a device, `overhead` what recording device activity took from the program."""
+
+GPU_LANES: tuple[Lane, ...] = (
+    Lane("busy", "busy", "", "busy"),
+    Lane("h2d", "copy in", "H", "h pinned"),
+    Lane("ntt", "ntt", "N", "ntt"),
+    Lane("msm", "msm", "M", "msm"),
+    Lane("hash", "hash", "#", "witness"),
+    Lane("d2h", "copy out", "D", "copy out"),
+    Lane("other", "other", "", "busy"),
+)
+"""Of each GPU, in screen order. `busy` is when anything ran on it; `other` has kernels without a stage, fills
+and copies inside the device."""
+
+GPU_BASE = 1_000
+GPU_STEP = 16
+_LAST = 1 << 21  # above the lanes of 65,536 GPUs
+
+ORDER = {lane.key: place if place < len(LANES) - 3 else _LAST + place for place, lane in enumerate(LANES)}
+"""Place of each lane that a session has once; `place_of` and `lane_at` know those of GPUs too."""
+
+_BY_PLACE = {place: lane for lane, place in zip(LANES, ORDER.values(), strict=True)}
+_GPU_ORDER = {lane.key: number for number, lane in enumerate(GPU_LANES)}
+FIXED = frozenset(ORDER) - {"key", "verify", "other", "waits", "overhead"}
 """Lanes that a proof always has: drawn from its beginning, so that rows do not jump when a stage starts."""
 
 PREFIXES: dict[str, str] = {
@@ -71,8 +98,36 @@ def _longest_prefix(name: str, table: Mapping[str, str]) -> str | None:
 
 
 def lane_of(name: str) -> str:
-    """Key of a span's lane; `other` when no prefix is known."""
-    return _longest_prefix(name, PREFIXES) or "other"
+    """Key of a host span's lane: by prefix, else by the shipped stage maps; else `other`."""
+    return _longest_prefix(name, PREFIXES) or _foreign(name)
+
+
+@cache
+def _foreign(name: str) -> str:
+    place = stagemap.StageMap(stagemap.shipped()).range(name)
+    return place.lane if place is not None else "other"
+
+
+def gpu_place(device: int, lane: str) -> int:
+    """Place of a GPU's lane, by a key of GPU_LANES."""
+    return GPU_BASE + device * GPU_STEP + _GPU_ORDER[lane]
+
+
+@cache
+def lane_at(place: int) -> Lane:
+    """The lane at a place. Raises KeyError or IndexError where there is none."""
+    if GPU_BASE <= place < _LAST:
+        device, number = divmod(place - GPU_BASE, GPU_STEP)
+        base = GPU_LANES[number]
+        return Lane(f"gpu{device}.{base.key}", f"{device} {base.label}", base.letter, base.role)
+    return _BY_PLACE[place]
+
+
+def _gpu_lane(key: str) -> Lane:
+    device, _, lane = key.removeprefix("gpu").partition(".")
+    if not key.startswith("gpu") or not device.isdigit() or lane not in _GPU_ORDER:
+        raise KeyError(key)
+    return lane_at(gpu_place(int(device), lane))
 
 
 def on_cpu(meta: Mapping[str, str]) -> bool:
@@ -82,7 +137,7 @@ def on_cpu(meta: Mapping[str, str]) -> bool:
 
 def lane(key: str, meta: Mapping[str, str]) -> Lane:
     """The lane with this key, as this session's back end has it. Raises KeyError for an unknown key."""
-    found = LANES[ORDER[key]]
+    found = _BY_PLACE[ORDER[key]] if key in ORDER else _gpu_lane(key)
     if found.role == "msm" and on_cpu(meta):
         return Lane(found.key, found.label, "m", "cpu msm")
     return found
@@ -93,6 +148,21 @@ def missing(key: str, meta: Mapping[str, str]) -> str | None:
     if key == "transfer" and on_cpu(meta):
         return "none: CPU back end"
     return None
+
+
+def gpu_role(lane: Lane, name: str) -> str | None:
+    """Palette role of a bar in a lane of devices; None for any other lane."""
+    if lane.key.startswith("gpu"):
+        return "p pageable" if lane.role == "h pinned" and name.endswith(".pageable") else lane.role
+    return lane.role if lane.key in ("waits", "overhead") else None
+
+
+def short_kernel(name: str) -> str:
+    """A kernel's own name: no namespaces, no template arguments."""
+    if name.startswith(("memcpy.", "gpu.")):
+        return ""
+    plain = name.partition("<")[0]
+    return plain.rpartition("::")[2] or name
 
 
 def role_of(name: str, meta: Mapping[str, str]) -> str:
@@ -117,8 +187,19 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("host.majflt", "majflt/s", "/s", "rate", "faults"),
     Counter("host.cpu", "CPU %", "%", "gauge", "cpu", 100.0),
     Counter("host.rss", "RSS GiB", "GiB", "gauge", "memory"),
+    Counter("host.pinned", "pinned GiB", "GiB", "gauge", "memory"),
+    Counter("host.locked", "locked GiB", "GiB", "gauge", "memory"),
+    Counter("host.swap", "swap GiB", "GiB", "gauge", "memory"),
+    Counter("host.disk_read", "read GB/s", "GB/s", "rate", "h pinned"),
+    Counter("host.disk_write", "write GB/s", "GB/s", "rate", "copy out"),
+    Counter("gpu.0.kernel", "GPU kern %", "%", "gauge", "busy", 100.0),
     Counter("gpu.0.util", "GPU %", "%", "gauge", "busy", 100.0),
     Counter("gpu.0.memory", "VRAM GiB", "GiB", "gauge", "memory"),
+    Counter("gpu.0.pcie_in", "GPU in GB/s", "GB/s", "rate", "h pinned"),
+    Counter("gpu.0.pcie_out", "GPU out GB/s", "GB/s", "rate", "copy out"),
+    Counter("gpu.0.power", "GPU W", "W", "gauge", "power"),
+    Counter("gpu.0.clock", "GPU MHz", "MHz", "gauge", "power"),
+    Counter("gpu.0.temperature", "GPU °C", "°C", "gauge", "power"),
 )
 """In screen order. Their keys are the names of the records; the metadata key `missing.KEY` says why one has
 no samples, `top.KEY` gives a natural limit that depends on the machine."""
@@ -138,4 +219,11 @@ def counter(key: str) -> Counter:
             base = COUNTERS[like]
             label = base.label.replace("GPU", f"GPU{parts[1]}").replace("VRAM", f"VRAM{parts[1]}")
             return Counter(key, label, base.unit, base.kind, base.role, base.top)
+    if parts[0] == "thread" and len(parts) >= 3:
+        group = ".".join(parts[1:-1])
+        if parts[-1] == "cpu":
+            return Counter(key, f"{group} CPU %", "%", "gauge", "cpu")
+        return Counter(key, f"{group} {parts[-1]}", "/s", "rate", "faults")
+    if parts[0] == "pressure":
+        return Counter(key, f"{parts[-1]} wait %", "%", "rate", "cpu", 100.0)
     return Counter(key, key, "", "gauge", "cpu")

@@ -2,7 +2,8 @@
 
 One thread appends (the collector), any thread takes snapshots. Columns only grow, in arrays that are
 exchanged when full, so a snapshot is a set of views and costs nothing to keep. Retention drops the oldest
-spans of all rows when their bytes pass a limit.
+spans of all rows when their bytes pass a limit. The rows of a saved trace are adopted as they lie in its file
+and count for nothing: the system may take their memory back at any time.
 """
 
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top import stages
+from cuzk_top import gpu_rows, stages
 from cuzk_top.model import (
     COLUMN_TYPES,
     FLAG_F64,
@@ -25,6 +26,7 @@ from cuzk_top.model import (
     CounterData,
     Mark,
     RowData,
+    Run,
     Session,
     Snapshot,
     SpanRecord,
@@ -38,6 +40,9 @@ MOST_RUNS = 32
 """A batch of more runs of one row each is sorted by row first; a saved trace comes in few long runs."""
 TAKEN_OVER = 65_536
 """Rows from which on a first part is used as it is: so a saved trace is not copied when it is opened."""
+
+LONGEST_NS = 1 << 61
+"""Times beyond this, before or after the clock's zero, are of a damaged trace: 73 years leave room to add."""
 
 RowKey = tuple[int, int, int]
 """Place of the lane, track, depth: sorts into screen order."""
@@ -96,12 +101,26 @@ class _Row:
 
     def __init__(self) -> None:
         self.spans = Growing(COLUMN_TYPES)
+        self.saved: Columns | None = None  # of a file, in place of `spans`
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
         self.last_end: int = np.iinfo(np.int64).min
 
+    def __len__(self) -> int:
+        return len(self.spans) if self.saved is None else len(self.saved)
+
     def columns(self) -> Columns:
+        if self.saved is not None:
+            return self.saved
         return Columns(*(self.spans[name] for name in COLUMN_TYPES))
+
+    def own(self) -> int:
+        """Copy what was a file's, so that more can be put behind it; the number of spans copied."""
+        if self.saved is None:
+            return 0
+        saved, self.saved = self.saved, None
+        self.spans.append(dict(saved.arrays()))
+        return len(saved)
 
 
 _COUNTER_TYPES = {
@@ -133,7 +152,9 @@ class Store:
         self._ended = False
         self._problems: tuple[str, ...] = ()
         self._dropped = 0
+        self._impossible = 0
         self._snapshot: Snapshot | None = None
+        self._gpu = gpu_rows.GpuRows()
 
     def append(self, batch: Batch) -> None:
         """Take in what a source yielded."""
@@ -153,6 +174,8 @@ class Store:
                     self._add_spans(columns.take(is_span))
                     self._add_counters(columns.take(columns.kind == KIND_COUNTER))
                     self._add_marks(columns.take(columns.kind == KIND_INSTANT))
+            if batch.runs:
+                self._add_runs(batch.runs)
             self._set_open(batch.open)
             if self._kept * ROW_BYTES > self._limit_bytes:
                 self._retain()
@@ -207,6 +230,12 @@ class Store:
         self._spans += len(columns)
         self._kept += len(columns)
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
+        gpu = gpu_rows.IS_GPU[columns.kind]
+        if gpu.any():
+            self._add_gpu(columns.take(gpu))
+            columns = columns.take(~gpu)
+            if not len(columns):
+                return
         key = (
             self._lanes(columns.name) << 40
             | columns.track.astype(np.int64) << 8
@@ -223,9 +252,108 @@ class Store:
             row = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
             self._add_to_row(row, columns.take(slice(low, high)))
 
+    def _add_gpu(self, columns: Columns) -> None:
+        """Records of devices: streams share the rows of their lane, and the busy row grows."""
+        columns = columns.take(np.argsort(columns.start_ns, kind="stable"))
+        places = self._gpu.places(self._session, columns)
+        for place in np.unique(places).tolist():
+            depths = [row.last_end for key, row in sorted(self._rows.items()) if key[:2] == (place, 0)]
+            for depth, part in enumerate(gpu_rows.split_by_depth(columns.take(places == place), depths)):
+                if len(part):
+                    self._add_to_row((place, 0, depth), part)
+        self._gpu.add(self._session, columns)
+        for place, anew, busy in self._gpu.newly_busy(self._session):
+            if anew:
+                gone = self._rows.pop((place, 0, 0), None)
+                self._kept -= len(gone) if gone is not None else 0
+            self._kept += len(busy)
+            if len(busy):
+                self._add_to_row((place, 0, 0), busy)
+
+        for counter, anew, start, end, value in self._gpu.newly_charted():
+            if anew:
+                self._counters.pop(counter, None)
+            series = self._counters.setdefault(counter, Growing(_COUNTER_TYPES))
+            series.append({"t_ns": end, "start_ns": start, "value": value})
+
+    def _add_runs(self, runs: Iterable[Run]) -> None:
+        """Take in a saved trace. Nothing is copied of a run that is in order and of one lane."""
+        counters, marks, devices = [], [], []
+        for run in runs:
+            columns = run.columns
+            kinds = run.kinds
+            if kinds is None:
+                kinds = tuple(np.flatnonzero(np.bincount(columns.kind, minlength=256)).tolist())
+            if KIND_COUNTER in kinds:
+                counters.append(columns.take(columns.kind == KIND_COUNTER))
+            if KIND_INSTANT in kinds:
+                marks.append(columns.take(columns.kind == KIND_INSTANT))
+            if not all(0 <= kind < 256 and _IS_SPAN[kind] for kind in kinds):
+                columns = columns.take(_IS_SPAN[columns.kind])
+            if not len(columns):
+                continue
+            if any(0 <= kind < 256 and gpu_rows.IS_GPU[kind] for kind in kinds):
+                gpu = gpu_rows.IS_GPU[columns.kind]
+                devices.append(columns.take(gpu))
+                columns = columns.take(~gpu)
+                if not len(columns):
+                    continue
+            places = (
+                set(self._lanes(np.array(run.names, np.int64)).tolist()) if run.names is not None else set()
+            )
+            if len(places) == 1:
+                self._adopt((places.pop(), run.track, run.depth), columns)
+                continue
+            lanes = self._lanes(columns.name)
+            for place in np.flatnonzero(np.bincount(lanes)).tolist():
+                chosen = lanes == place
+                mine = columns if chosen.all() else columns.take(chosen)
+                self._adopt((place, run.track, run.depth), mine)
+        found = self._possible(Columns.concat(devices))
+        if len(found):
+            self._spans += len(found)
+            self._kept += len(found)
+            self._bounds(int(found.start_ns.min()), int(found.end_ns.max()))
+            self._add_gpu(found)
+        told = self._possible(Columns.concat([*counters, *marks]))
+        if counters:
+            self._add_counters(
+                told.take(np.flatnonzero(told.kind == KIND_COUNTER)[_by_end(told, KIND_COUNTER)])
+            )
+        if marks:
+            self._add_marks(told.take(np.flatnonzero(told.kind == KIND_INSTANT)[_by_end(told, KIND_INSTANT)]))
+
+    def _possible(self, columns: Columns) -> Columns:
+        """The rows whose times can be."""
+        low, high = columns.start_ns, columns.end_ns
+        fine = (low >= -LONGEST_NS) & (low <= LONGEST_NS) & (high >= -LONGEST_NS) & (high <= LONGEST_NS)
+        if fine.all():
+            return columns
+        self._impossible += len(columns) - int(np.count_nonzero(fine))
+        return columns.take(fine)
+
+    def _adopt(self, key: RowKey, columns: Columns) -> None:
+        """Make rows of a file a row of the store."""
+        row = self._rows.setdefault(key, _Row())
+        start, end = columns.start_ns, columns.end_ns
+        in_order = bool((start[1:] >= end[:-1]).all()) and not bool((end < start).any())
+        if in_order and not len(row) and int(start[0]) >= -LONGEST_NS and int(end[-1]) <= LONGEST_NS:
+            row.saved = columns
+            row.last_end = int(end[-1])
+            row.view = None
+            self._spans += len(columns)
+            self._bounds(int(start[0]), row.last_end)
+            return
+        columns = self._possible(columns)
+        if len(columns):
+            self._spans += len(columns)
+            self._kept += len(columns)
+            self._add_to_row(key, columns.take(np.lexsort((columns.end_ns, columns.start_ns))))
+
     def _add_to_row(self, key: RowKey, columns: Columns) -> None:
         """Append spans of one row. They come in order of their end, which in a row is order of start too."""
         row = self._rows.setdefault(key, _Row())
+        self._kept += row.own()
         start, end = columns.start_ns, columns.end_ns
         in_order = int(start[0]) >= row.last_end and bool((start[1:] >= end[:-1]).all())
         if not in_order or bool((end < start).any()):
@@ -234,6 +362,7 @@ class Store:
         row.spans.append(dict(columns.arrays()))
         row.last_end = int(end[-1])
         row.view = None
+        self._bounds(int(start[0]), row.last_end)
 
     def _squeeze_in(self, key: RowKey, columns: Columns) -> None:
         """The rare case: spans out of order or overlapping (depths beyond 255, foreign or damaged traces).
@@ -261,6 +390,7 @@ class Store:
         if len(merged):
             row.spans.append(dict(merged.arrays()))
             row.last_end = int(merged.end_ns[-1])
+            self._bounds(int(merged.start_ns[0]), row.last_end)
         row.view = None
         rest = columns.take(~fits)
         if len(rest) and key[2] < 255:
@@ -288,6 +418,7 @@ class Store:
             )
 
     def _add_marks(self, columns: Columns) -> None:
+        columns = columns.take(slice(-MARKS_KEPT, None))
         for i in range(len(columns)):
             record = span_record(self._session, columns, i, "other")
             self._bounds(None, record.end_ns)
@@ -299,13 +430,14 @@ class Store:
             if row.open is not None:
                 row.open = None
                 row.view = None
+        columns = self._possible(columns)
         if not len(columns):
             return
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
         lanes = self._lanes(columns.name)
         for i in range(len(columns)):
             place = int(lanes[i])
-            record = span_record(self._session, columns, i, stages.LANES[place].key)
+            record = span_record(self._session, columns, i, stages.lane_at(place).key)
             row = self._rows.setdefault((place, record.track, record.depth), _Row())
             row.open = record
             row.view = None
@@ -317,7 +449,7 @@ class Store:
 
     def _retain(self) -> None:
         """Drop the oldest spans until an eighth of the limit is free again."""
-        ends = np.concatenate([row.spans["end_ns"] for row in self._rows.values()])
+        ends = np.concatenate([row.spans["end_ns"] for row in self._rows.values()])  # a file's are not ours
         keep = self._limit_bytes // ROW_BYTES * 7 // 8
         if keep >= len(ends):
             return
@@ -331,7 +463,8 @@ class Store:
                 self._dropped += count
         for series in self._counters.values():
             series.drop(int(np.searchsorted(series["t_ns"], cut, side="right")))
-        starts = [int(row.spans["start_ns"][0]) for row in self._rows.values() if len(row.spans)]
+        self._gpu.forget(int(cut))
+        starts = [int(row.columns().start_ns[0]) for row in self._rows.values() if len(row)]
         starts += [row.open.start_ns for row in self._rows.values() if row.open is not None]
         self._first_ns = min(starts, default=None)
 
@@ -339,6 +472,8 @@ class Store:
         problems = self._problems
         if self._dropped:
             problems = (*problems, f"the oldest {self._dropped:,} spans are no longer kept")
+        if self._impossible:
+            problems = (*problems, f"{self._impossible:,} records with impossible times were left out")
         first = self._first_ns
         if first is None:
             first = min((int(c["start_ns"][0]) for c in self._counters.values() if len(c)), default=0)
@@ -356,18 +491,19 @@ class Store:
             ended=self._ended,
             problems=problems,
             viewer_cpu=self.viewer_cpu,
+            devices=self._gpu.devices(),
         )
 
     def _make_rows(self) -> Iterable[RowData]:
         meta = self._session.meta
-        keys = sorted(key for key, row in self._rows.items() if len(row.spans) or row.open is not None)
+        keys = sorted(key for key, row in self._rows.items() if len(row) or row.open is not None)
         filled = {key[0] for key in keys}
-        proves = "backend" in meta or any(stages.LANES[place].key in stages.FIXED for place in filled)
+        proves = "backend" in meta or any(stages.lane_at(place).key in stages.FIXED for place in filled)
         if proves:
             empty = {stages.ORDER[key] for key in stages.FIXED} - filled
             keys = sorted(keys + [(place, 0, 0) for place in empty])
         for key in keys:
-            lane = stages.lane(stages.LANES[key[0]].key, meta)
+            lane = stages.lane(stages.lane_at(key[0]).key, meta)
             row = self._rows.get(key)
             if key[0] not in filled or row is None:
                 yield RowData(lane, 0, 0, Columns.empty(), missing=stages.missing(lane.key, meta))
@@ -395,6 +531,12 @@ class Store:
                 top=_number(meta.get(f"top.{key}")) or shown.top,
                 missing=None if len(series) else meta.get(f"missing.{key}", "no samples yet"),
             )
+
+
+def _by_end(columns: Columns, kind: int) -> NDArray[np.int64]:
+    """Order of the ends of the rows of one kind."""
+    order: NDArray[np.int64] = np.argsort(columns.end_ns[columns.kind == kind], kind="stable")
+    return order
 
 
 def _number(text: str | None) -> float | None:

@@ -189,6 +189,17 @@ KIND_OVERHEAD = 9
 KIND_FLOW = 10
 KIND_ARGS = 11
 KIND_META = 12
+KIND_GPU_SYNC = 13  # the host waited for a device, a stream or an event
+
+GPU_KINDS = (KIND_GPU_KERNEL, KIND_GPU_MEMCPY, KIND_GPU_MEMSET, KIND_OVERHEAD, KIND_GPU_SYNC)
+"""Records of what a device did. They come from the driver's own clock fit and not from the slot's thread, so:
+
+t0 and t1 are CLOCK_MONOTONIC in ns, whatever the ring's clock; minflt is the stream, majflt the device in the
+low half (NO_DEVICE: of no one device) and the context in the high half; corr is the driver's correlation id;
+parent is the id of the span that launched it and the low bits of track that span's slot + 1 (0: not known);
+id and depth are 0.
+"""
+NO_DEVICE = 0xFFFF
 
 # Flags ride in the high bit of `kind` and the top bits of `track`.
 KIND_ERR = 0x80  # left by an exception

@@ -181,7 +181,9 @@ class Ring:
         self._size = size
         self._head = head
         self._ticks = Ticks() if int(head["clock_kind"]) == layout.CLOCK_TSC else None
-        self.pid = int(head["pid"])
+        # A path through /proc names the process as we see it; in its own namespace it may have another pid.
+        seen = self.path.split("/", 3)[:3]
+        self.pid = int(seen[2]) if seen[:2] == ["", "proc"] and seen[2].isdigit() else int(head["pid"])
         self.start_time = int(head["start_time"])
         self.parent_pid = int(head["parent_pid"])
         self.opened_ns = int(head["opened_ns"])
@@ -215,6 +217,11 @@ class Ring:
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)
 
+    def replaced(self) -> bool:
+        """Whether the file has no name any more: its process has begun another session (exec), or it was
+        removed."""
+        return os.fstat(self._fd).st_nlink == 0
+
     def _pread(self, count: int, offset: int) -> bytes:
         """Up to `count` bytes; fewer at the end of the file."""
         try:
@@ -238,6 +245,16 @@ class Ring:
         used = min(int(self._table(HEADER, 1, 0)[0]["slots_used"]), int(self._head["slot_count"]))
         return int(self._table(SLOT, used, int(self._head["slots_off"]))["head"].sum())
 
+    def position(self) -> dict[int, int]:
+        """Of each slot, the index of the next record to be read: where another reader can go on."""
+        return {number: slot.next for number, slot in self._slots.items()}
+
+    def resume(self, position: dict[int, int]) -> None:
+        """Go on where another reader was, before the first poll: what is missing since then is lost."""
+        for number, index in position.items():
+            self._slots[number] = _Slot(next=max(0, index))
+        self._skipped = 0
+
     def poll(self) -> Poll:
         """Everything new since the last poll. Raises RingError when the file can no longer be read."""
         alive = self.alive()
@@ -257,6 +274,11 @@ class Ring:
                 self._read_slot(number, slot, records, open_)
         if self._skipped is None:
             self._skipped, self._lost = self._lost, 0
+        # Again: a name is in the table before its first record, and both may be newer than the first look.
+        after = self._table(HEADER, 1, 0)
+        if len(after):
+            self._head = after[0]
+            self._read_names()
         if self._ticks is not None:
             self._read_anchors()  # again: all that were there before what was just read
             records = [(thread, _in_ns(rows, self._ticks, ("t0", "t1"))) for thread, rows in records]
@@ -410,15 +432,20 @@ class Ring:
 def _in_ns(rows: Rows, ticks: Ticks, fields: tuple[str, ...]) -> Rows:
     """The same rows with their times in monotonic nanoseconds."""
     rows = rows.copy()
+    which: Any = slice(None)
+    if rows.dtype == RECORD:  # of a device: in nanoseconds already
+        gpu = np.isin(rows["kind"] & layout.KIND_MASK, layout.GPU_KINDS)
+        which = ~gpu if gpu.any() else which
     for name in fields:
-        rows[name] = ticks.to_ns(rows[name])
+        rows[name][which] = ticks.to_ns(rows[name][which])
     return rows
 
 
 def find(pid: int) -> str:
     """Path of the ring that a process writes. Raises RingError when it has none.
 
-    Looks in all ring folders, then through the process's own open files, which works across mount namespaces.
+    Looks in all ring folders, then through the process's own open files and its own view of the file system,
+    which works across mount and pid namespaces.
     """
     try:
         started = places.start_time(pid)
@@ -428,11 +455,53 @@ def find(pid: int) -> str:
         path = Path(folder) / f"{pid}.{started}.ring"
         if path.exists():
             return str(path)
-    try:
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            target = os.readlink(entry.path)  # noqa: PTH115
-            if target.removesuffix(" (deleted)").endswith(f"/{pid}.{started}.ring"):
-                return entry.path
-    except OSError:
-        pass  # another user's process: its open files are not ours to see
+    return _find_inside(pid, started) or _none(pid)
+
+
+def _none(pid: int) -> str:
     raise RingError(f"process {pid} has no trace ring: it is not traced, or belongs to another user")
+
+
+def _find_inside(pid: int, started: int) -> str | None:
+    """The ring of a process as it sees it itself, by a path through /proc; None where there is none."""
+    try:
+        name = f"{_inner_pid(pid)}.{started}.ring"
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            if os.readlink(entry.path).removesuffix(" (deleted)").endswith(f"/{name}"):  # noqa: PTH115
+                return entry.path
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        told = [os.fsdecode(value[16:]) for value in environment if value.startswith(b"XDG_RUNTIME_DIR=/")]
+        root = Path(f"/proc/{pid}/root")
+        folders = [root / folder.lstrip("/") / "cuzk" for folder in told]
+        for folder in (*folders, *(root / "dev/shm").glob("cuzk-*")):
+            if (folder / name).exists():
+                return str(folder / name)
+    except (OSError, ValueError):
+        pass  # another user's process, or one that has just ended: its files are not ours to see
+    return None
+
+
+def _inner_pid(pid: int) -> int:
+    """A process's number in its own pid namespace."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return pid
+
+
+def in_other_namespaces() -> list[str]:
+    """Rings of this user's processes that see another file system than we do, by paths through /proc."""
+    found = []
+    mine, user = os.readlink("/proc/self/ns/mnt"), os.getuid()  # noqa: PTH115
+    for entry in os.scandir("/proc"):
+        try:
+            if not entry.name.isdigit() or entry.stat().st_uid != user:
+                continue
+            if os.readlink(f"{entry.path}/ns/mnt") == mine:  # noqa: PTH115
+                continue
+            path = _find_inside(int(entry.name), places.start_time(int(entry.name)))
+        except OSError:
+            continue
+        if path is not None:
+            found.append(path)
+    return found

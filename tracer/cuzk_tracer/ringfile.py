@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAIN_RECORDS = 65_536  # 4 MiB: lossless at 20 polls a second up to 1.3 M spans a second
 THREAD_RECORDS = 16_384  # 1 MiB
+WIDE_RECORDS = 131_072  # 8 MiB, of the last slots: for what a GPU did, which comes in bursts
+WIDE_SLOTS = 3
 SLOTS = 128
 NAMES = 1024
 METAS = 128
@@ -45,7 +47,12 @@ _STRINGS_OFF = _NAMES_OFF + NAMES * layout.NAME_BYTES
 _STACKS_OFF = _STRINGS_OFF + STRING_BYTES
 _STACK_BYTES = layout.STACK_ENTRIES * layout.OPEN_BYTES
 CONTROL_BYTES = _STACKS_OFF + SLOTS * _STACK_BYTES
-FILE_BYTES = CONTROL_BYTES + (MAIN_RECORDS + (SLOTS - 1) * THREAD_RECORDS) * layout.RECORD_BYTES
+_RING_RECORDS = (
+    MAIN_RECORDS,
+    *(THREAD_RECORDS,) * (SLOTS - 1 - WIDE_SLOTS),
+    *(WIDE_RECORDS,) * WIDE_SLOTS,
+)
+FILE_BYTES = CONTROL_BYTES + sum(_RING_RECORDS) * layout.RECORD_BYTES
 
 _HEADER = {name: (offset, struct.Struct("<" + code)) for name, offset, code in layout.HEADER}
 _SLOT = {name: (offset, struct.Struct("<" + code)) for name, offset, code in layout.SLOT}
@@ -135,9 +142,8 @@ class RingFile:
         for name, value in values.items():
             self.store(name, value)
         _ANCHOR.pack_into(self.control, _ANCHORS_OFF, monotonic, monotonic, time.time_ns(), 0)
-        for number in range(SLOTS):
-            records = THREAD_RECORDS if number else MAIN_RECORDS
-            before = MAIN_RECORDS + (number - 1) * THREAD_RECORDS if number else 0
+        before = 0
+        for number, records in enumerate(_RING_RECORDS):
             at = _SLOTS_OFF + number * layout.SLOT_BYTES
             for field, size in (
                 ("mask", records - 1),
@@ -146,6 +152,7 @@ class RingFile:
             ):
                 offset, form = _SLOT[field]
                 form.pack_into(self.control, at + offset, size)
+            before += records
         self.name("", "", "", 0)
         self.name("<overflow>", "", "", 0)
         self.store("magic", layout.MAGIC)  # last: without it a reader waits

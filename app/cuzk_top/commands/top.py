@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cuzk_top import paths, terminal
+from cuzk_top import paths, provers, terminal
+from cuzk_top.provers import Prover
 from cuzk_top.sources.ring import SessionInfo, SessionList, remove_stale
 
 if TYPE_CHECKING:
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 RATE_OVER_S = 0.2  # a rate needs two looks this far apart
 TRACES_LISTED = 8
+OTHERS_EVERY_S = 5.0  # a look through /proc and NVML
+
+
+def others(live: Sequence[SessionInfo]) -> list[Prover]:
+    """Provers that are not traced, and processes that compute on a GPU."""
+    traced = [info.pid for info in live]
+    return provers.find(provers.on_gpus(), traced, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+
+def _where(prover: Prover) -> str:
+    return f"GPU {','.join(map(str, prover.gpus))}, not traced" if prover.gpus else "not traced"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,12 +36,14 @@ def run(args: argparse.Namespace) -> int:
     live = [info for info in sessions.refresh() if info.alive]
     if not terminal.interactive():
         time.sleep(RATE_OVER_S if live else 0)
-        print_list([info for info in sessions.refresh() if info.alive])
+        live = [info for info in sessions.refresh() if info.alive]
+        print_list(live)
+        print_others(others(live), provers.hidden())
         return 0
     if len(live) == 1:
         from cuzk_top.commands import attach  # noqa: PLC0415 - only what is chosen loads
 
-        return attach.watch(live[0].path, args)
+        return attach.watch([live[0].path], args)
     return _open(_choose(sessions, args), args)
 
 
@@ -44,7 +58,7 @@ def _open(choice: Choice, args: argparse.Namespace) -> int:
     from cuzk_top.commands import attach, demo, replay  # noqa: PLC0415 - only what is chosen loads
 
     if choice.kind == "attach":
-        args.pid = choice.pid
+        args.pid, args.detail, args.output, args.max_size = [choice.pid], None, None, None
         return attach.run(args)
     if choice.kind == "replay":
         args.file = choice.path
@@ -60,13 +74,21 @@ class FoundPlaces:
 
     def __init__(self, sessions: SessionList) -> None:
         self._sessions = sessions
+        self._others: list[Prover] = []
+        self._others_due = 0.0
 
     def running(self) -> Sequence[Running]:
         """Live traced processes."""
         from cuzk_top.screens.start import Running  # noqa: PLC0415
 
         found = [info for info in self._sessions.refresh() if info.alive]
-        return [Running(info.pid, info.name, round(info.age_s * 1e9), info.rate) for info in found]
+        listed = [Running(info.pid, info.name, round(info.age_s * 1e9), info.rate) for info in found]
+        if time.monotonic() >= self._others_due:
+            self._others = others(found)
+            self._others_due = time.monotonic() + OTHERS_EVERY_S
+        return listed + [
+            Running(prover.pid, prover.name, prover.age_ns, None, _where(prover)) for prover in self._others
+        ]
 
     def traces(self) -> Sequence[Trace]:
         """Saved traces, newest first."""
@@ -94,3 +116,19 @@ def print_list(live: Sequence[SessionInfo]) -> None:
     print("  in your own Python prover:        import cuzk_tracer; with cuzk_tracer.span('msm'): ...")
     for path in paths.recent_traces(paths.traces_folder())[:TRACES_LISTED]:
         print(f"  cuzk-top replay {path}")
+
+
+def print_others(found: Sequence[Prover], hidden: str | None) -> None:
+    """Provers that are not traced: what can be read of each, and how to read more."""
+    for prover in found:
+        unit = f"  {prover.unit}" if prover.unit else ""
+        print()
+        print(f"not traced: {prover.name}  pid {prover.pid}  user {prover.user}{unit}")
+        print(f"  now   cuzk-top attach {prover.pid}: {provers.readable(prover)}")
+        first, *rest = provers.remedy(prover)
+        print(f"  more  {first}")
+        for line in rest:
+            print(f"        {line}")
+    if hidden:
+        print()
+        print(hidden)

@@ -97,13 +97,19 @@ def display_rows(snapshot: Snapshot, view: ViewState, fold_msm: bool) -> list[Di
     return shown
 
 
-_KEEP_ORDER = ("synthesis", "ntt", "msm", "proof", "prove", "transfer", "finalize", "verify", "key", "other")
-"""Lanes by how long they are kept when there is no room: what one came to see stays longest."""
+_KEEP_ORDER = (
+    "synthesis", "busy", "ntt", "msm", "proof", "prove", "h2d", "d2h", "hash", "transfer", "finalize",
+    "verify", "key", "other", "waits", "overhead",
+)  # fmt: skip
+"""Lanes by how long they are kept when there is no room: what one came to see stays longest. A GPU's by what
+follows its number."""
 
 
 def _importance(row: DisplayRow) -> int:
     for rank, name in enumerate(_KEEP_ORDER):
-        if row.key.startswith(name):
+        if row.key.startswith(name) or (
+            row.key.startswith("gpu") and row.key.partition(".")[2].startswith(name)
+        ):
             return rank + (len(_KEEP_ORDER) if row.empty else 0)
     return 2 * len(_KEEP_ORDER)
 

@@ -24,12 +24,13 @@ HOW_TO = (
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A traced process that can be watched now."""
+    """A process that can be watched now. `note` stands in place of a rate: that it is not traced, say."""
 
     pid: int
     name: str
     age_ns: int
     spans_per_s: float | None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class StartScreen(Screen[Choice], inherit_bindings=False):
 
 
 def _attach(session: Running) -> Entry:
-    rate = "?" if session.spans_per_s is None else figures.si(session.spans_per_s)
+    rate = session.note or ("?" if session.spans_per_s is None else figures.si(session.spans_per_s))
     return Choice("attach", pid=session.pid), (session.name, str(session.pid), age(session.age_ns), rate)
 
 

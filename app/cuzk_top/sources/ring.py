@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top.demangle import readable
 from cuzk_top.errors import RingError
 from cuzk_top.model import (
     FLAG_ERR,
@@ -24,6 +26,7 @@ from cuzk_top.model import (
     Session,
     Track,
 )
+from cuzk_top.sources.gpu_records import GpuTracks
 from cuzk_tracer import layout, places, reader
 from cuzk_tracer.sweep import sweep
 
@@ -41,22 +44,71 @@ _TRACK_FLAGS = (
 )
 
 
-class RingSource:
-    """Batches of one ring. `clock` is CLOCK_MONOTONIC in ns. Raises RingError when the file is not usable."""
+class Numbers:
+    """Gives out numbers, from 1: rings of one session take their tracks' from the same."""
 
-    def __init__(self, path: str | Path, clock: Clock) -> None:
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        """One that nobody has."""
+        self.last += 1
+        return self.last
+
+
+class RingSource:
+    """Batches of one ring. `clock` is CLOCK_MONOTONIC in ns. Raises RingError when the file is not usable.
+
+    `tracks` numbers the ring's tracks; `resume` is what `position` said of the same ring to an earlier
+    reader: records up to there do not come again, and tracks keep their numbers.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        clock: Clock,
+        tracks: Numbers | None = None,
+        resume: dict[str, Any] | None = None,
+    ) -> None:
         try:
             self.ring = reader.Ring(path)
         except reader.RingError as error:
             raise RingError(str(error)) from None
         self._clock = clock
+        self._numbers = tracks or Numbers()
         self._session = Session(pid=self.ring.pid, started_ns=self.ring.opened_ns, names=[])
-        self._tracks: dict[reader.Thread, int] = {}
+        self._tracks: dict[tuple[int, int], int] = {}  # by slot and generation
+        self._slots: dict[int, int] = {}  # the track that a slot's thread has now
+        self._gpu = GpuTracks(self._session.tracks, self._numbers.next)
         self._async_track = 0
         self._async_ends: list[int] = []
         self._seq = 0
         self._last_ns = self.ring.opened_ns
         self._impossible = 0
+        self._lost = self._lost_before = 0
+        if resume is not None:
+            self._resume(resume)
+
+    def position(self) -> dict[str, Any]:
+        """How far this ring was read and which track is whose, as JSON can hold it."""
+        return {
+            "slots": {str(slot): index for slot, index in self.ring.position().items()},
+            "tracks": [[slot, generation, track] for (slot, generation), track in self._tracks.items()],
+            "async": [self._async_track, *self._async_ends],
+            "gpu": self._gpu.position(),
+            "lost": self._lost,
+        }
+
+    def _resume(self, position: dict[str, Any]) -> None:
+        try:
+            self.ring.resume({int(slot): int(index) for slot, index in position["slots"].items()})
+            for slot, generation, track in position["tracks"]:
+                self._tracks[int(slot), int(generation)] = int(track)
+            self._async_track, *self._async_ends = map(int, position["async"])
+            self._gpu.resume(position.get("gpu", []))
+            self._lost_before = int(position["lost"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RingError(f"{self.ring.path}: the recording says wrongly how far it was read") from error
 
     def poll(self) -> Batch:
         """New records, and all spans open now; `ended` once the owner is gone and everything was read."""
@@ -74,14 +126,16 @@ class RingSource:
         # A dead owner's spans were last open when it was last seen alive or wrote its last record.
         open_ = [self._open(self._track(thread), rows, self._last_ns) for thread, rows in poll.open]
         self._learn()
+        self._lost = poll.lost + self._lost_before
         return Batch(
             session=self._session,
             columns=columns,
             open=Columns.concat(open_),
-            lost=poll.lost,
+            lost=self._lost,
             now_ns=now if poll.alive else self._last_ns,
             ended=not poll.alive,
             problems=self._problems(poll),
+            rings={self.ring.uuid: self.position()},
         )
 
     def close(self) -> None:
@@ -96,7 +150,7 @@ class RingSource:
     def _learn(self) -> None:
         session = self._session
         session.names.extend(
-            Name(name.text, name.a0, name.a1, name.stage, name.faults)
+            Name(readable(name.text), name.a0, name.a1, name.stage, name.faults)
             for name in self.ring.names[len(session.names) :]
         )
         session.meta = self.ring.meta
@@ -105,20 +159,26 @@ class RingSource:
 
     def _problems(self, poll: reader.Poll) -> tuple[str, ...]:
         problems = list(self.ring.problems)
+        if "gpu.problem" in self.ring.meta:
+            problems.append(self.ring.meta["gpu.problem"])
         if poll.skipped:
             problems.append(f"{poll.skipped:,} records are older than this viewer and no longer in the ring")
         if self._impossible:
             problems.append(f"{self._impossible:,} records with impossible times were left out")
-        if not poll.alive and not self.ring.ended_ns:
+        if not self.ring.ended_ns and self.ring.replaced():
+            problems.append("the process replaced its program (exec); what it had not handed over is lost")
+        elif not poll.alive and not self.ring.ended_ns:
             problems.append("the process was killed or crashed; its last records and open spans are kept")
         return tuple(problems)
 
     def _track(self, thread: reader.Thread) -> int:
-        track = self._tracks.get(thread)
+        track = self._tracks.get((thread.slot, thread.generation))
         if track is None:
-            track = self._tracks[thread] = len(self._session.tracks) + 1
+            track = self._tracks[thread.slot, thread.generation] = self._numbers.next()
+        if track not in self._session.tracks:
             label = thread.name or f"thread {thread.tid}"
             self._session.tracks[track] = Track(track, "thread", label, thread.tid)
+        self._slots[thread.slot] = track
         return track
 
     def _columns(self, track: int, rows: reader.Rows, now: int) -> Columns:
@@ -150,6 +210,7 @@ class RingSource:
             majflt=rows["majflt"].copy(),
             seq=np.arange(self._seq, self._seq + count, dtype=np.uint64),
         )
+        columns = self._gpu.place(columns, rows, self._slots)
         self._seq += count
         overlapping = np.flatnonzero(kind == KIND_ASYNC)
         if len(overlapping):
@@ -162,7 +223,8 @@ class RingSource:
         They come in order of their ends, so a depth is free when its last span ended before this one began.
         """
         if not self._async_track:
-            self._async_track = len(self._session.tracks) + 1
+            self._async_track = self._numbers.next()
+        if self._async_track not in self._session.tracks:
             self._session.tracks[self._async_track] = Track(self._async_track, "async", "async")
         ends = self._async_ends
         for i in which.tolist():
@@ -228,7 +290,7 @@ class SessionInfo:
 
 
 class SessionList:
-    """The traced processes of this user, in all ring folders."""
+    """The traced processes of this user, in all ring folders and in other mount namespaces."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -239,17 +301,17 @@ class SessionList:
         found = []
         now = self._clock()
         before, self._before = self._before, {}
-        for path in ring_files():
+        for path in (*map(str, ring_files()), *reader.in_other_namespaces()):
             try:
                 with reader.Ring(path) as ring:
                     ring.poll()
                     spans = ring.written()
-                    then = before.get(str(path))
-                    self._before[str(path)] = (now, spans)
+                    then = before.get(path)
+                    self._before[path] = (now, spans)
                     rate = (spans - then[1]) * 1e9 / (now - then[0]) if then and now > then[0] else None
                     age = max(0.0, (now - ring.opened_ns) / 1e9)
                     name = _job_name(ring.meta)
-                    found.append(SessionInfo(str(path), ring.pid, name, age, spans, rate, ring.alive()))
+                    found.append(SessionInfo(path, ring.pid, name, age, spans, rate, ring.alive()))
             except reader.RingError:
                 continue
         return sorted(found, key=lambda info: (not info.alive, info.age_s))

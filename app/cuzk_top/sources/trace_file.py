@@ -27,16 +27,25 @@ class TraceSource:
     def poll(self) -> Batch:
         """Everything, the first time."""
         opened = self.trace
-        columns = opened.columns
-        still = columns.flags & FLAG_OPEN != 0
-        open_ = columns.take(still) if still.any() else Columns.empty()
-        if self._told:
-            columns = Columns.empty()
-        elif still.any():
-            columns = columns.take(~still)
-        self._told = True
+        open_, runs = [], []
+        for run in opened.runs:
+            if run.flags is None or run.flags & FLAG_OPEN:
+                still = run.columns.flags & FLAG_OPEN != 0
+                if still.any():
+                    open_.append(run.columns.take(still))
+                    run = replace(run, columns=run.columns.take(~still))  # noqa: PLW2901
+            if len(run.columns):
+                runs.append(run)
+        told, self._told = self._told, True
         return Batch(
-            opened.session, columns, open_, opened.lost, opened.now_ns, ended=True, problems=opened.problems
+            opened.session,
+            Columns.empty(),
+            Columns.concat(open_),
+            opened.lost,
+            opened.now_ns,
+            ended=True,
+            problems=opened.problems,
+            runs=() if told else tuple(runs),
         )
 
     def close(self) -> None:

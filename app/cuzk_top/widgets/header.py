@@ -8,6 +8,7 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from cuzk_top import figures, stats
+from cuzk_top.facts import device_words
 from cuzk_top.model import Snapshot
 from cuzk_top.theme import Theme
 from cuzk_top.widgets.canvas import Canvas
@@ -110,6 +111,12 @@ class Header(Canvas):
     def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
         lost = snapshot.lost
         fields = [Field(2, ((title.backend, "ink", True),))] if title.backend else []
+        devices = device_words(snapshot)
+        if devices:
+            words: tuple[Word, ...] = (("GPU " if len(snapshot.devices) == 1 else "GPUs ", "dim", False),)
+            for label, figure in devices:
+                words += ((label, "dim", False), (figure, "ink", True))
+            fields.append(Field(0, words))
         gpu_at = len(fields)
         if title.gpu:
             fields.append(Field(4, (("GPU ", "dim", False), (title.gpu, "text", False))))
@@ -119,7 +126,7 @@ class Header(Canvas):
         )
         if snapshot.viewer_cpu is not None:
             share = f"{snapshot.viewer_cpu:.0f}%"
-            words: tuple[Word, ...] = (("viewer ", "dim", False), (share, "text", False))
+            words = (("viewer ", "dim", False), (share, "text", False))
             if width >= 140:
                 words = (*words, (" of a core", "dim", False))
             if title.frames and width >= 100:

@@ -11,6 +11,7 @@ from cuzk_top import figures, rows, stats
 from cuzk_top.model import FLAG_UNBALANCED, RowData, Snapshot, SpanRecord
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import SpanRef
+from cuzk_top.widgets import kernel_facts
 from cuzk_top.widgets.looks import Looks
 from cuzk_top.widgets.paint import Line
 
@@ -90,7 +91,10 @@ def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Them
         shown = figures.count(value) if isinstance(value, int) else figures.three(value)
         cost = f", {figures.plain(duration / value)} ns each" if name == "points" and value else ""
         facts.append(Fact(name[: LABEL_WIDTH - 1], shown + cost))
-    facts.append(Fact("faults", _faults(record)))
+    device = kernel_facts.lines(snapshot, record)
+    facts += [Fact(label, text) for label, text in device]
+    if not device:
+        facts.append(Fact("faults", _faults(record)))
     facts += _relatives(snapshot, record, parent, now)
     facts += _siblings(snapshot, record, duration, theme)
     facts += _neighbours(snapshot, row, record, end)
@@ -102,8 +106,9 @@ def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Them
         if track
         else "?"
     )
+    if not device:
+        facts.append(Fact("thread", f"{thread}, track {record.track}"))
     facts += [
-        Fact("thread", f"{thread}, track {record.track}"),
         Fact("lane", f"{row.lane.label}, depth {record.depth}"),
         Fact("ids", f"id {record.id:#x} parent {record.parent:#x} seq {record.seq}"),
         Fact("flags", _flags(record, running)),

@@ -60,11 +60,17 @@ class Looks:
             return source, names[number].text if number < len(names) else "", index
 
         def role(code: int) -> str:
-            return self.role(name_of(code)[1])
+            source, name, _ = name_of(code)
+            gpu = stages.gpu_role(source.lane, name)
+            return known_role(gpu) if gpu is not None else self.role(name)
 
         def texts(code: int) -> tuple[str, ...]:
             source, name, index = name_of(code)
             letter = source.lane.letter.strip()[:1]
+            if stages.gpu_role(source.lane, name) is not None:
+                kernel = stages.short_kernel(name)
+                letter = "P" if name.endswith(".pageable") and letter == "H" else letter
+                return (f"{letter} {kernel}", letter) if letter else (kernel,)
             short = self._short(name)
             if name == "prove":
                 return (f"proof {index + 1}", str(index + 1), letter)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuzk_top import machine, paths, recording, trace
+from cuzk_top import machine, packing, paths, recording, trace
 from cuzk_top.errors import TraceError
 from cuzk_top.model import (
     COLUMN_TYPES,
@@ -19,6 +20,7 @@ from cuzk_top.model import (
     KIND_ASYNC,
     KIND_COUNTER,
     KIND_INSTANT,
+    KIND_META,
     KIND_SPAN,
     Batch,
     Columns,
@@ -155,7 +157,7 @@ def test_any_arrow_program_can_read_the_packed_file(tmp_path):
     sizes = [[1, 0, 3], [1, 1, 1], [1, 2, 2], [7, 0, 1]]  # track, depth, rows: counted by hand above
     edges = np.cumsum([0] + [rows for _, _, rows in sizes]).tolist()
     assert lanes == [[track, depth, edge] for (track, depth, _), edge in zip(sizes, edges, strict=False)]
-    assert reader.schema.metadata[b"cuzk.version"] == b"1.0"
+    assert reader.schema.metadata[b"cuzk.version"] == b"1.1"
 
 
 def test_columns_that_are_zero_everywhere_take_no_room(tmp_path):
@@ -203,6 +205,27 @@ def test_a_stream_cut_at_every_byte_opens_with_all_whole_batches(tmp_path):
         if messages >= 2:
             assert opened.session.names[: len(SESSION.names)] == SESSION.names
             assert opened.session.tracks == SESSION.tracks
+
+
+def test_a_long_stream_cut_at_random_bytes(tmp_path):
+    """Batches of different sizes; what a cut leaves is a beginning of what was written, in whole batches."""
+    recorder = recording.Recorder(tmp_path / "whole.cuzk")
+    for batch in long_batches(40):
+        recorder.append(batch)
+    recorder._flush(recorder._last)
+    recorder._writer.close()
+    recorder._sink.close()
+    data = (tmp_path / "whole.cuzk").read_bytes()
+    sizes = [batch.num_rows for batch in pa.ipc.open_stream(data)]
+    metadata = [sum(k == KIND_META for k in batch["kind"].to_pylist()) for batch in pa.ipc.open_stream(data)]
+    ends = stream_ends(data)[1:]  # of the batches
+    cut = tmp_path / "cut.cuzk"
+    for size in np.random.default_rng(1).integers(ends[0], len(data), 60).tolist():
+        cut.unlink(missing_ok=True)
+        cut.write_bytes(data[:size])
+        whole = sum(end <= size for end in ends)
+        rows = sum(sizes[:whole]) - sum(metadata[:whole])
+        assert recording.open(cut).columns.a0.tolist() == list(range(rows))
 
 
 def test_a_packed_file_cut_anywhere_opens_or_says_so(tmp_path):
@@ -281,9 +304,28 @@ def test_an_arrow_file_of_somebody_else_is_refused(tmp_path):
         recording.open(tmp_path / "x.arrow")
 
 
+def test_a_column_of_another_type_is_refused_when_the_file_is_opened(tmp_path):
+    """Not later, when somebody looks at it."""
+    record(tmp_path / "t.cuzk")
+    table = pa.ipc.open_file((tmp_path / "t.cuzk").read_bytes()).read_all()
+    place = table.schema.get_field_index("corr")
+    table = table.set_column(place, "corr", table["corr"].cast(pa.float64()))
+    with pa.OSFile(str(tmp_path / "x.cuzk"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(TraceError, match=r"x\.cuzk: damaged: column 'corr' holds no integers"):
+        recording.open(tmp_path / "x.cuzk")
+
+
+@pytest.mark.parametrize("file", ["1.1-stream", "1.1-sorted", "1.1-zstd"])
+def test_files_of_every_version_open(file):
+    """Written once by the program of that version, from the batches above; never written again."""
+    check_whole(recording.open(Path(__file__).parents[2] / "data" / "traces" / f"{file}.cuzk"))
+
+
 @pytest.mark.parametrize("pack", [True, False])
 def test_versions(tmp_path, monkeypatch, pack):
-    monkeypatch.setattr(recording, "VERSION_MINOR", 9)
+    for module in (recording, packing):
+        monkeypatch.setattr(module, "VERSION_MINOR", 9)
     record(tmp_path / "minor.cuzk", pack=pack)
     check_whole(recording.open(tmp_path / "minor.cuzk"))
     monkeypatch.setattr(trace, "VERSION_MAJOR", 2)
@@ -299,7 +341,7 @@ def test_a_failing_disk_leaves_the_stream(tmp_path, monkeypatch):
     def full(_path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(recording, "_sync", full)
+    monkeypatch.setattr(packing, "_sync", full)
     with pytest.raises(OSError, match="No space"):
         recorder.close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.cuzk"]
@@ -331,6 +373,121 @@ def test_batches_gather_for_a_while(tmp_path):
     # The first poll, then two rows every 100 ms up to 0.9 s, the last at 1.0 s, then the time at 2 s.
     assert len(sizes) == 1 + 10 + 1
     assert sum(sizes) >= 20
+
+
+# Recordings of limited size.
+
+
+def long_batches(count: int, rows: int = 2_000):
+    """Polls of a long session: spans numbered by a0, 20 ms a poll, children of one thread."""
+    for poll in range(count):
+        i = np.arange(poll * rows, (poll + 1) * rows)
+        columns = Columns.make(
+            rows, start_ns=i * 10_000, end_ns=i * 10_000 + 9_000, kind=KIND_SPAN, track=1, name=2, a0=i,
+            seq=i, id=ONE | (i + 1),
+        )  # fmt: skip
+        yield Batch(SESSION, columns, Columns.empty(), 0, (poll + 1) * rows * 10_000)
+
+
+def files_bytes(folder) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_a_limited_recording_keeps_the_newest(tmp_path):
+    limit = 1 << 20
+    recorder = recording.Recorder(tmp_path / "t.cuzk", max_bytes=limit)
+    most = 0
+    for batch in long_batches(50):
+        recorder.append(batch)
+        most = max(most, files_bytes(tmp_path))
+    assert limit / 2 < most <= limit
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "t.cuzk" and len(names) > 4
+    while_it_runs = recording.open(tmp_path / "t.cuzk")
+    recorder.close()
+    opened = recording.open(tmp_path / "t.cuzk")
+    for some in (while_it_runs, opened):
+        kept = np.sort(some.columns.a0)
+        first = int(kept[0])
+        assert kept.tolist() == list(range(first, 100_000)), "the newest, without a gap"
+        told = [problem for problem in some.problems if "dropped" in problem]
+        assert told == [
+            f"the recording keeps the newest 1,048,576 bytes: its oldest {first:,} records were dropped"
+        ]
+        assert (
+            some.session.names[: len(SESSION.names)] == SESSION.names
+            and some.session.tracks == SESSION.tracks
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["t.cuzk"] and files_bytes(tmp_path) < limit
+
+
+def test_a_limited_recording_that_was_cut_off(tmp_path):
+    recorder = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    for batch in long_batches(30):
+        recorder.append(batch)
+    recorder._sink.close()  # as after a SIGKILL
+    data = (tmp_path / "t.cuzk").read_bytes()
+    (tmp_path / "t.cuzk").write_bytes(data[:-100])
+    opened = recording.open(tmp_path / "t.cuzk")
+    kept = np.sort(opened.columns.a0)
+    assert (np.diff(kept) == 1).all() and len(kept) > 5_000
+    assert any("cut off" in problem for problem in opened.problems)
+    packing.pack(tmp_path / "t.cuzk", tmp_path / "packed.cuzk")
+    assert np.sort(recording.open(tmp_path / "packed.cuzk").columns.a0).tolist() == kept.tolist()
+
+
+def test_segments_of_another_recording_are_not_mixed_in(tmp_path):
+    old = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    for batch in long_batches(12):
+        old.append(batch)
+    old._sink.close()
+    stray = trace.segments(tmp_path / "t.cuzk")[0].read_bytes()
+    new = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
+    assert trace.segments(tmp_path / "t.cuzk") == [], "a new recording clears them away"
+    for batch in long_batches(6):
+        new.append(batch)
+    new._sink.close()
+    assert trace.segments(tmp_path / "t.cuzk")
+    (tmp_path / "t.cuzk.9999").write_bytes(stray)
+    opened = recording.open(tmp_path / "t.cuzk")
+    kept = np.sort(opened.columns.a0)
+    assert kept[-1] == 11_999 and len(set(kept.tolist())) == len(kept)
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_packing_again_changes_nothing(tmp_path, zstd):
+    record(tmp_path / "t.cuzk")
+    before = recording.open(tmp_path / "t.cuzk")
+    packing.pack(tmp_path / "t.cuzk", tmp_path / "t.cuzk", zstd=zstd)
+    opened = recording.open(tmp_path / "t.cuzk")
+    check_whole(opened)
+    assert same(opened.columns, before.columns)
+    with pa.OSFile(str(tmp_path / "t.cuzk")) as file:
+        table = pa.ipc.open_file(file).read_all()
+    table.validate(full=True)
+    assert table["start"].to_pylist() == opened.columns.start_ns.tolist()
+
+
+def test_opening_a_sorted_file_reads_no_column(tmp_path, monkeypatch):
+    """What a run is known to hold stands in the metadata; its rows wait for the first look."""
+    record(tmp_path / "t.cuzk")
+    opened = recording.open(tmp_path / "t.cuzk")
+    assert [(run.track, run.depth, run.names, run.kinds, run.flags) for run in opened.runs] == [
+        (1, 0, (1, 4), (KIND_SPAN, KIND_COUNTER), FLAG_F64 | FLAG_OPEN),
+        (1, 1, (3,), (KIND_SPAN,), FLAG_F64),
+        (1, 2, (1, 2), (KIND_SPAN, KIND_INSTANT), 0),
+        (7, 0, (1 + 2,), (KIND_ASYNC,), 0),
+    ]
+    loaded = []
+    run = opened.runs[0].columns
+    load = run._load
+    object.__setattr__(
+        run, "_load", lambda name, low, high: loaded.append((name, low, high)) or load(name, low, high)
+    )
+    assert run.take(slice(1, 2)).a0.tolist() == load("a0", 1, 2).tolist()
+    assert loaded == [("a0", 1, 2)], "one row of one column"
+    assert len(run.start_ns) == 3
+    assert loaded[1:] == [("start_ns", 0, 3)]
 
 
 # Replay.

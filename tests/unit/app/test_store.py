@@ -18,9 +18,11 @@ from cuzk_top.model import (
     Batch,
     Columns,
     Name,
+    Run,
     Session,
     Snapshot,
 )
+from cuzk_top.stage_table import stage_table
 from cuzk_top.store import Growing, Store
 
 
@@ -315,3 +317,56 @@ def test_counters_of_more_than_one_gpu():
     assert stages.counter("gpu.1.util").label == "GPU1 %"
     assert stages.counter("gpu.1.memory").unit == "GiB"
     assert stages.counter("anything").kind == "gauge"
+
+
+# Saved traces, damaged ones too.
+
+
+def run(columns: Columns) -> Run:
+    return Run(int(columns.track[0]), int(columns.depth[0]), columns)
+
+
+def test_runs_are_adopted_as_they_lie_and_mixed_lanes_are_parted():
+    session = Session(pid=7, names=PROOF)
+    one_lane = spans((0, 10, 5, 0, 1), (10, 20, 5, 0, 2))
+    mixed = spans((0, 4, 5, 1, 3), (4, 6, 2, 1, 4), (6, 9, 5, 1, 5))
+    store = Store()
+    store.append(
+        dataclasses.replace(batch(session, Columns.empty(), now=20), runs=(run(one_lane), run(mixed)))
+    )
+    snapshot = store.snapshot()
+    rows = {row.key: row for row in snapshot.rows if len(row.columns)}
+    assert list(rows) == [("synthesis", 1, 1), ("msm.h", 1, 0), ("msm.h", 1, 1)]
+    assert rows["msm.h", 1, 0].columns is one_lane, "nothing was copied"
+    assert rows["msm.h", 1, 1].columns.id.tolist() == [3, 5]
+    assert rows["synthesis", 1, 1].columns.start_ns.tolist() == [4]
+    assert (snapshot.spans, snapshot.first_ns, snapshot.last_ns) == (5, 0, 20)
+    store.append(batch(session, spans((20, 30, 5, 0, 9)), now=30))
+    later = next(row for row in store.snapshot().rows if row.key == ("msm.h", 1, 0))
+    assert later.columns.id.tolist() == [1, 2, 9], "and more can be put behind"
+
+
+def test_a_run_that_overlaps_is_put_in_order_one_row_deeper():
+    store = Store()
+    overlapping = spans((30, 40, 5, 0, 3), (0, 20, 5, 0, 1), (10, 15, 5, 0, 2))
+    store.append(dataclasses.replace(batch(Session(names=PROOF), Columns.empty()), runs=(run(overlapping),)))
+    rows = [row for row in store.snapshot().rows if len(row.columns)]
+    assert [row.columns.id.tolist() for row in rows] == [[1, 3], [2]]
+
+
+def test_impossible_times_are_left_out_and_counted():
+    store = Store()
+    odd = spans((-(2**63), 10, 5, 0, 1), (20, 30, 5, 0, 2), (40, 2**63 - 1, 5, 0, 3))
+    store.append(dataclasses.replace(batch(Session(names=PROOF), Columns.empty(), now=50), runs=(run(odd),)))
+    snapshot = store.snapshot()
+    assert [row.columns.id.tolist() for row in snapshot.rows if len(row.columns)] == [[2]]
+    assert snapshot.problems == ("2 records with impossible times were left out",)
+    assert (snapshot.spans, snapshot.first_ns, snapshot.last_ns) == (1, 20, 30)
+
+
+def test_the_stage_table_takes_names_that_nobody_has_and_one_without_text():
+    """Found by fuzzing: the first cost gigabytes, the second was its own parent without end."""
+    store = Store()
+    odd = spans((0, 10, 0, 0, 1), (10, 20, 2**32 - 1, 0, 2), (20, 30, 5, 0, 3))
+    store.append(batch(Session(names=PROOF), odd, now=30))
+    assert [(stage.name, stage.count) for stage in stage_table(store.snapshot())] == [("msm.h", 1), ("", 1)]

@@ -208,8 +208,8 @@ def test_constants_are_those_of_the_layout():
         assert values.pop(name) == value, name
     sizes = {
         name: values.pop(name)
-        for name in ("MAIN_RECORDS", "THREAD_RECORDS", "SLOTS", "NAMES", "METAS", "ANCHORS", "STRING_BYTES",
-                     "LONGEST_STRING", "REST_NS")
+        for name in ("MAIN_RECORDS", "THREAD_RECORDS", "WIDE_RECORDS", "WIDE_SLOTS", "SLOTS", "NAMES",
+                     "METAS", "ANCHORS", "STRING_BYTES", "LONGEST_STRING", "REST_NS")
     }  # fmt: skip
     from cuzk_tracer import ringfile
 

@@ -181,6 +181,8 @@ enum {
 /* Sizes of the files this header makes; of one that it joins they stand in its header. */
 #define CUZK_TRACE__MAIN_RECORDS 65536u
 #define CUZK_TRACE__THREAD_RECORDS 16384u
+#define CUZK_TRACE__WIDE_RECORDS 131072u /* of the last slots: for what a GPU did, which comes in bursts */
+#define CUZK_TRACE__WIDE_SLOTS 3u
 #define CUZK_TRACE__SLOTS 128u
 #define CUZK_TRACE__NAMES 1024u
 #define CUZK_TRACE__METAS 128u
@@ -296,13 +298,13 @@ struct cuzk_trace__tls {
     struct cuzk_trace__slot *slot;
     char *ring, *stack;
     const char *thread_name; /* NULL: what the kernel calls the thread */
-    uint32_t no_room;
+    uint32_t no_room, wide; /* wide: it would like the slot with the largest ring */
 };
 
 CUZK_TRACE__SHARED struct cuzk_trace__lib cuzk_trace__lib = {
     &cuzk_trace__lib.word, 0, NULL, 0, 0, CUZK_TRACE_ALL, 0, 0, NULL, 1.0, NULL, NULL, NULL, NULL,
     -1, 0, 0, {0}, 0, 0, 0, 0, 0, {0}, {0}};
-CUZK_TRACE__SHARED __thread struct cuzk_trace__tls cuzk_trace__tls = {NULL, NULL, NULL, NULL, 0};
+CUZK_TRACE__SHARED __thread struct cuzk_trace__tls cuzk_trace__tls = {NULL, NULL, NULL, NULL, 0, 0};
 
 CUZK_TRACE__COLD struct cuzk_trace__slot *cuzk_trace__claim(void);
 CUZK_TRACE__COLD uint32_t cuzk_trace__intern(cuzk_trace_name *name, uint32_t limit);
@@ -1219,7 +1221,9 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, const char *folder, uint64_t start
     const uint64_t stacks = strings + CUZK_TRACE__STRING_BYTES;
     const uint64_t stack_bytes = CUZK_TRACE__STACK_ENTRIES * 32, control = stacks + CUZK_TRACE__SLOTS * stack_bytes;
     const uint64_t main_bytes = CUZK_TRACE__MAIN_RECORDS * 64ull, thread_bytes = CUZK_TRACE__THREAD_RECORDS * 64ull;
-    const uint64_t all = control + main_bytes + (CUZK_TRACE__SLOTS - 1) * thread_bytes;
+    const uint64_t wide_bytes = CUZK_TRACE__WIDE_RECORDS * 64ull;
+    const uint64_t all = control + main_bytes + (CUZK_TRACE__SLOTS - 1 - CUZK_TRACE__WIDE_SLOTS) * thread_bytes +
+                         CUZK_TRACE__WIDE_SLOTS * wide_bytes;
     struct cuzk_trace__header *head;
     struct cuzk_trace__slot *slot;
     struct cuzk_trace__anchor *anchor;
@@ -1271,8 +1275,10 @@ CUZK_TRACE__COLD int cuzk_trace__fill(int fd, const char *folder, uint64_t start
         }
     slot = (struct cuzk_trace__slot *)((char *)head + slots);
     for (i = 0; i < (int)CUZK_TRACE__SLOTS; i++) {
-        slot[i].mask = i ? CUZK_TRACE__THREAD_RECORDS - 1 : CUZK_TRACE__MAIN_RECORDS - 1;
-        slot[i].ring_off = i ? control + main_bytes + (uint64_t)(i - 1) * thread_bytes : control;
+        slot[i].mask = (i == 0 ? CUZK_TRACE__MAIN_RECORDS
+                        : i < (int)(CUZK_TRACE__SLOTS - CUZK_TRACE__WIDE_SLOTS) ? CUZK_TRACE__THREAD_RECORDS
+                                                                                 : CUZK_TRACE__WIDE_RECORDS) - 1;
+        slot[i].ring_off = i ? slot[i - 1].ring_off + (slot[i - 1].mask + 1ull) * 64 : control;
         slot[i].stack_off = stacks + (uint64_t)i * stack_bytes;
     }
     anchor = (struct cuzk_trace__anchor *)((char *)head + head->anchors_off);
@@ -1548,7 +1554,10 @@ CUZK_TRACE__COLD int cuzk_trace__choose(uint32_t tid, int may_grow, int *fresh)
             unused = i;
     if ((int)tid == (int)getpid() && cuzk_trace__state(slots) == CUZK_TRACE__SLOT_FREE)
         unused = 0;
-    *fresh = may_grow && unused >= 0 && (unused == 0 || dead < 0 || died + CUZK_TRACE__REST_NS > now);
+    for (i = count - 1; i > 0 && cuzk_trace__tls.wide; i--)
+        if (slots[i].state == CUZK_TRACE__SLOT_FREE && unused >= 0 && slots[i].mask > slots[unused].mask)
+            unused = i;
+    *fresh = may_grow && unused >= 0 && (unused == 0 || cuzk_trace__tls.wide || dead < 0 || died + CUZK_TRACE__REST_NS > now);
     if (*fresh)
         return unused;
     for (i = 0; i < count && dead < 0; i++)

@@ -1,0 +1,28 @@
+/* What the files of the capture library share. */
+#ifndef CUZK_GPU_CAPTURE_H
+#define CUZK_GPU_CAPTURE_H
+
+#include "cuzk_trace.h"
+
+#define CUZK_GPU_EXPORT __attribute__((visibility("default")))
+
+/* The name with this text and argument names, made when it is new; lives for ever. Any thread. Beyond
+ * CUZK_GPU__MOST_NAMES distinct ones: "<other names>". */
+cuzk_trace_name *cuzk_gpu__name(const char *text, const char *a0, const char *a1);
+
+enum { CUZK_GPU__MOST_NAMES = 4096 };
+
+/* Record kernels, copies, fills and waits of this process from now on. 1: recording, or dormant as the ring's
+ * `enabled` word says; 0: cuzk_gpu_problem() says why not. Calls after the first change nothing. */
+CUZK_GPU_EXPORT int cuzk_gpu_start(void);
+CUZK_GPU_EXPORT const char *cuzk_gpu_problem(void); /* NULL: none */
+
+/* Hand everything that is complete to the ring now. */
+CUZK_GPU_EXPORT void cuzk_gpu_flush(void);
+
+/* What this thread launches from here to the matching leave has its innermost open span as parent. Costs some
+ * 0.6 us a launch in the whole process from its first use on: CUPTI then reports driver calls too. */
+CUZK_GPU_EXPORT void cuzk_gpu_enter(void);
+CUZK_GPU_EXPORT void cuzk_gpu_leave(void);
+
+#endif
