@@ -5,17 +5,16 @@ are larger than the budget are streamed through two buffers, the copy of one par
 other. MSMs of a few points, key generation and field checks of small things go to the host's back end.
 """
 
-import ctypes
 from collections import OrderedDict
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels.backend import gpu_msm
 from cuzk_kernels.backend.gpu_memory import H2D_MODES, Stager
-from cuzk_kernels.backend.gpu_msm import Bases, Msm
+from cuzk_kernels.backend.gpu_msm import Bases, Feed, Msm
 from cuzk_kernels.backend.gpu_ntt import Domain
-from cuzk_kernels.backend.gpu_points import check_constants, combine, decode_point, fixed_table
-from cuzk_kernels.backend.native_library import Borrowed
+from cuzk_kernels.backend.gpu_points import check_constants, combine, fixed_table
 from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, CoefError, MsmSteps
 from cuzk_kernels.errors import InputError
 
@@ -29,6 +28,7 @@ SMALL = 64  # points that the host adds up faster than a GPU is asked
 SAMPLE = 256
 POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)
 NOTHING = (1 << 64) - 1
+UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
 
 H2D_SCALARS = cuzk_tracer.span("h2d.scalars", a0="bytes", stage=True)
 H2D_KEY = cuzk_tracer.span("h2d.key", a0="bytes", stage=True)
@@ -231,7 +231,8 @@ class CudaBackend:
         self, curve: "Curve", group: int, count: int, scalars: Any = None, offset: int = 0
     ) -> int:
         if count < SMALL:
-            return self.host.window_bits(curve, group, count, scalars, offset)
+            known = None if isinstance(scalars, GpuScalars) else scalars
+            return self.host.window_bits(curve, group, count, known, offset)
         full, short = float(count), 0.0
         if isinstance(scalars, GpuScalars) and scalars.host is not None:
             full, short = _widths(curve, scalars.host, offset, count)
@@ -253,24 +254,43 @@ class CudaBackend:
         return self.sum_bases(curve, group, self.bases(curve, group, points, count), first, bits, steps)
 
     def sum_bases(
-        self, curve: "Curve", group: int, bases: Bases, scalars: int, bits: int, steps: MsmSteps
-    ) -> "Point":
-        """The MSM of resident bases and the plain scalars at a device address."""
+        self, curve: "Curve", group: int, bases: Bases, scalars: int, bits: int, steps: MsmSteps,
+        feed: Feed | None = None,
+    ) -> "Point":  # fmt: skip
+        """The MSM of resident bases and the plain scalars at a device address, or still on their way there."""
         if bases.count == 0:
             return None
-        msm = Msm(self.device, curve, group, bases, scalars, bits)
+        msm = self._start(Msm(self.device, curve, group, bases, scalars, bits), steps, feed)
+        return self._finish(msm, steps)
+
+    def sum_many(self, jobs: "list[tuple[Curve, int, Bases, int, int]]") -> "list[Point]":
+        """MSMs one behind the other on the device, the host adding up what one left while the next runs.
+
+        A job is (curve, group, bases, address of the scalars, window bits).
+        """
+        started = [
+            self._start(Msm(self.device, *job), UNTRACED) if job[2].count else None for job in jobs
+        ]
+        return [None if msm is None else self._finish(msm, UNTRACED) for msm in started]
+
+    def _start(self, msm: Msm, steps: MsmSteps, feed: Feed | None = None) -> Msm:
         try:
             with steps.digits:
-                msm.digits()
+                msm.digits(feed)
             with steps.accumulate:
                 msm.accumulate()
             with steps.reduce:
                 msm.reduce()
-                points, powers = msm.points()
-            with steps.horner:
-                return combine(curve, group, points, powers)
         finally:
-            msm.release()
+            msm.release()  # what is enqueued next may use the buffers: it runs later
+        return msm
+
+    def _finish(self, msm: Msm, steps: MsmSteps) -> "Point":
+        with steps.horner:
+            points, powers = msm.points()
+            result = combine(msm.curve, msm.group, points, powers)
+        msm.done()
+        return result
 
     def bases(self, curve: "Curve", group: int, points: memoryview, count: int) -> Bases:
         """A key's points on the device, kept for the next proof."""

@@ -5,7 +5,9 @@ when it is released: cuMemAlloc and cuMemFree wait for the device. Pinned host m
 through ctypes, because PyCUDA's functions for it want numpy arrays.
 """
 
+import atexit
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -128,12 +130,17 @@ class Device:
         try:
             self._context = device.retain_primary_context()
             self._context.push()
+            atexit.register(self._context.pop)  # PyCUDA aborts the process where one is left
         except driver.Error as error:
             raise MissingError(
                 f"GPU {index} ({self.name}) cannot be used: {error}; another process may own it (see nvidia-smi)"
             ) from None
         self.processors = int(device.get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT))
         self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._handle = ctypes.c_void_p()
+        self._cuda.cuCtxGetCurrent(ctypes.byref(self._handle))
+        self._thread = threading.local()
+        self._thread.attached = True
         self.pool = Pool(self._allocate, self._free, self._describe)
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Any] = {}
@@ -142,6 +149,12 @@ class Device:
         self.fingerprints: dict[str, str] = {}
         self._kept: list[Pinned] = []
         self._scratch: list[Pinned] = []
+
+    def attach(self) -> None:
+        """Make the device usable from the calling thread."""
+        if not getattr(self._thread, "attached", False):
+            self._check(self._cuda.cuCtxSetCurrent(self._handle), "use from another thread")
+            self._thread.attached = True
 
     def _allocate(self, size: int) -> int | None:
         pointer = ctypes.c_uint64()

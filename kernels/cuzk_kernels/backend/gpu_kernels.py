@@ -18,7 +18,7 @@ SIGNATURES = {
     "count_coefficients": "PIIIPP",
     "place_coefficients": "PIIPPPP",
     "evaluate": "PPPPIPP",
-    "digits": "PPIIIPP",
+    "digits": "PPIIIIIPP",
     "scan_tiles": "PIIP",
     "scan_sums": "PI",
     "scan_apply": "PIIPP",
@@ -36,7 +36,7 @@ SIGNATURES = {
 
 COUNTERS = 8  # Counter in cuda/unit.cuh
 SEGMENT_BYTES = 16
-SMALL_MERGE, CHUNK_LENGTH = 32, 256
+SMALL_MERGE, CHUNK_LENGTH = 16, 256
 LOG_ROOTS = 10  # log_roots in cuda/transform.cuh
 CURVES = {"bn254": "Bn254", "bls12381": "Bls381"}
 

@@ -5,6 +5,7 @@ sum of its runs of buckets and the sums of the runs whose number has a given bit
 times a power of two, which the host adds up.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cuzk_kernels.backend.gpu_kernels import CHUNK_LENGTH, COUNTERS, SEGMENT_BYTES, SMALL_MERGE
@@ -54,6 +55,25 @@ def _threads(items: int, block: int = 256) -> tuple[int, int]:
     return max(1, min(-(-items // block), 1 << 16)), block
 
 
+class Feed:
+    """Scalars in page-locked host memory at an address, to be copied while digits are made of earlier ones."""
+
+    def __init__(self, address: int, parts: int = 8) -> None:
+        self.address, self.parts = address, parts
+
+    def pieces(self, device: "Device", target: int, n: int) -> Iterator[tuple[int, int]]:
+        device.wait_for(device.event(), device.copy)  # what used the target before
+        step = max(1 << 14, -(-n // self.parts))
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            device.upload(
+                target + SCALAR_BYTES * first, self.address + SCALAR_BYTES * first, SCALAR_BYTES * (last - first),
+                device.copy,
+            )  # fmt: skip
+            device.wait_for(device.event(device.copy))
+            yield first, last
+
+
 class Msm:
     """The steps in order: digits, accumulate, reduce; then `points` gives what the host adds up."""
 
@@ -67,16 +87,23 @@ class Msm:
         self.fr, self.unit = f"{curve.name}-scalars", f"{curve.name}-g{group}"
         self._blocks: list[Block] = []
         self._out: Any = None
-        average = bases.count * self.windows / self.buckets
-        self.limit = min(MAX_SEGMENT, max(MIN_SEGMENT, int(2 * average)))
+        # Segments long enough that an ordinary bucket is one, short enough that the last leave none waiting.
+        digits = bases.count * self.windows
+        units = 2 * device.processors * 128 // self.lanes  # that run at once
+        self.limit = min(MAX_SEGMENT, max(MIN_SEGMENT, 2 * digits // self.buckets, digits // (8 * units)))
+        self._units = units
 
     def _take(self, size: int) -> int:
         block = self.device.alloc(size)
         self._blocks.append(block)
         return block.address
 
-    def digits(self) -> None:
-        """Signed digits sorted by bucket, and buckets cut into segments, longest first."""
+    def digits(self, feed: "Feed | None" = None) -> None:
+        """Signed digits sorted by bucket, and buckets cut into segments, longest first.
+
+        feed: the scalars are still on the host and come in pieces, each cut into digits while the next is
+        on its way.
+        """
         device, n, total = self.device, self.bases.count, self.bases.count * self.windows
         extra = total // self.limit + 1  # segments beyond the first of a bucket
         codes = self._take(8 * total)
@@ -95,9 +122,11 @@ class Msm:
         self.sums = self._take(self.sum_bytes * (self.buckets + extra))
         device.clear(counts, zeroed)
         device.clear(self.sums, self.sum_bytes * self.buckets)
-        device.launch(
-            self.fr, "digits", *_threads(n), self.scalars, self.bases.map, n, self.bits, self.windows, codes, counts
-        )
+        for first, last in feed.pieces(device, self.scalars, n) if feed else ((0, n),):
+            device.launch(
+                self.fr, "digits", *_threads(last - first), self.scalars, self.bases.map, n, first, last,
+                self.bits, self.windows, codes, counts,
+            )  # fmt: skip
         scan(device, self.fr, counts, self.buckets, tile_sums, offsets)
         x, block = _threads(n)
         device.launch(self.fr, "scatter", (x, self.windows), block, codes, n, self.bits, offsets, self.entries)
@@ -127,7 +156,7 @@ class Msm:
     def reduce(self) -> None:
         """Bucket sums to a few points a window, on their way to the host when this returns."""
         device = self.device
-        units = 2 * device.processors * 128 // self.lanes  # that run at once
+        units = self._units
         log_length = 0  # short runs: what counts is the chain of dependent additions
         while log_length < self.bits - 1 and self.buckets >> log_length > units and log_length < 6:
             log_length += 1
@@ -160,10 +189,13 @@ class Msm:
         return self._out.view[: self.sum_bytes * len(powers)], powers
 
     def release(self) -> None:
-        """Give the buffers back; later work on the stream may use them at once."""
+        """Give the device's buffers back; later work on the stream may use them at once."""
         for block in self._blocks:
             block.release()
         self._blocks.clear()
+
+    def done(self) -> None:
+        """Give the host's buffer back, after `points` was used."""
         if self._out is not None:
             self.device.give_scratch(self._out)
             self._out = None

@@ -17,7 +17,11 @@ using Coordinate = Word32<UnitCurve::Fq::Params, inlined>;
 template <bool inlined>
 using Coordinate = Pair<Word32<UnitCurve::Fq::Params, inlined>>;
 #endif
+#ifdef V_CALLS
+using Hot = Coordinate<false>;
+#else
 using Hot = Coordinate<true>;
+#endif
 using Cold = Coordinate<false>;
 constexpr u32 units_per_warp = warp_lanes / Hot::lanes;
 
@@ -35,13 +39,21 @@ CUZK_DEVICE void sum_block(Xyzz<Cold>& s, u32* shared) {
     const bool active = me < half;
     if (warp_any(active)) {
       const Xyzz<Cold> o = load_sum<Cold>(shared + (active ? me : 0) * sum_words<Cold>);
-      add_sum(s, o, active);
+      add_sum<Cold, false>(s, o, active);
     }
     __syncthreads();
   }
 }
 
 }  // namespace
+
+// Asks for a point ahead of its load, without a register to wait in.
+CUZK_DEVICE void prefetch(const u32* at) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(at + affine_words<Hot> - 1));
+#endif
+}
 
 // sums[target] = the sum of each segment's points. Warps take the next segments, longest first, off a counter.
 CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries, const Segment* segments, u32* counters,
@@ -64,9 +76,16 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries
     p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     for (u32 i = 1; Hot::any(i < length); ++i) {
       const u32 following = list[i + 1 < length ? i + 1 : length - 1];
+#ifdef V_LATE
+      prefetch(points + size_t(following >> 1) * affine_words<Hot>);
+#else
       const Affine<Hot> next = load_affine<Hot>(points + size_t(following >> 1) * affine_words<Hot>);
+#endif
       p.y = p.y.negated_if(entry & 1);
       add_point(s, p, i < length);
+#ifdef V_LATE
+      const Affine<Hot> next = load_affine<Hot>(points + size_t(following >> 1) * affine_words<Hot>);
+#endif
       p = next;
       entry = following;
     }
@@ -95,8 +114,10 @@ CUZK_EXPORT(merge_small)
 // A block's part of partial sums: [begin, begin + length), every stride-th, plus what is at target already.
 CUZK_DEVICE void merge_run(u32* sums, u32 begin, u32 length, u32 stride, u32 target, bool with_target) {
   CUZK_SHARED(u32, shared);
-  Xyzz<Cold> s = infinite_sum<Cold>();
-  for (u32 i = unit_in_block(); Cold::any(i < length); i += units_in_block()) {
+  u32 i = unit_in_block();
+  Xyzz<Cold> s = load_sum<Cold>(sums + size_t(begin + (i < length ? i : 0) * stride) * sum_words<Cold>);
+  s = select(i < length, s, infinite_sum<Cold>());
+  for (i += units_in_block(); Cold::any(i < length); i += units_in_block()) {
     const bool active = i < length;
     add_sum(s, load_sum<Cold>(sums + size_t(begin + (active ? i : 0) * stride) * sum_words<Cold>), active);
   }
@@ -108,10 +129,12 @@ CUZK_DEVICE void merge_run(u32* sums, u32 begin, u32 length, u32 stride, u32 tar
   }
 }
 
+// The sum of each chunk: to its bucket where there is only one, else to the chunk's first place, for merge_big.
 CUZK_KERNEL CUZK_BOUNDS(128, 2) merge_chunks(const Segment* chunks, const u32* counters, u32* sums) {
   for (u32 k = blockIdx.x; k < counters[chunk_count]; k += gridDim.x) {
     __syncthreads();
-    merge_run(sums, chunks[k].begin, chunks[k].length, 1, chunks[k].begin, false);
+    const bool whole = chunks[k].pieces == 1;
+    merge_run(sums, chunks[k].begin, chunks[k].length, 1, whole ? chunks[k].target : chunks[k].begin, whole);
   }
 }
 CUZK_EXPORT(merge_chunks)
@@ -152,13 +175,14 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_bits(const u32* totals, u32 log_runs, u32
   const u32 row = blockIdx.x, window = blockIdx.y;
   const u32 terms = row == 0 ? 1u << log_runs : 1u << (log_runs - 1);
   const u32* first = totals + (size_t(window) << log_runs) * 2 * sum_words<Cold>;
-  Xyzz<Cold> s = infinite_sum<Cold>();
-  for (u32 i = unit_in_block(); Cold::any(i < terms); i += units_in_block()) {
-    const bool active = i < terms;
-    u32 at = active ? i : 0;
+  const auto term = [&](u32 i) {
+    u32 at = i < terms ? i : 0;
     if (row > 0) at = (at >> (row - 1) << row) | (1u << (row - 1)) | (at & ((1u << (row - 1)) - 1));
-    add_sum(s, load_sum<Cold>(first + (size_t(2 * at) + (row == 0 ? 1 : 0)) * sum_words<Cold>), active);
-  }
+    return load_sum<Cold>(first + (size_t(2 * at) + (row == 0 ? 1 : 0)) * sum_words<Cold>);
+  };
+  u32 i = unit_in_block();
+  Xyzz<Cold> s = select(i < terms, term(i), infinite_sum<Cold>());
+  for (i += units_in_block(); Cold::any(i < terms); i += units_in_block()) add_sum(s, term(i), i < terms);
   sum_block(s, shared);
   if (unit_in_block() == 0) store_sum(s, out + (size_t(window) * gridDim.x + row) * sum_words<Cold>);
 }

@@ -42,14 +42,16 @@ CUZK_DEVICE u32 place_in_bucket(u32* counts, u32 bucket, bool present) {
 #endif
 }
 
-// The digits of recode() in msm.cuh for scalars[map[i]] (or scalars[i] without a map), window by window.
-CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n, u32 bits, u32 windows, Digit* out,
-                                       u32* counts) {
+// The digits of recode() in msm.cuh for scalars[map[i]] (or scalars[i] without a map), window by window, for
+// i from `first` to `last`: pieces of the n scalars may come one after the other.
+CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n, u32 first, u32 last, u32 bits,
+                                       u32 windows, Digit* out, u32* counts) {
   const u32 base = 1u << bits, half = base >> 1;
   const u32* r = ptx::ModulusOf<UnitCurve::Fr::Params>::get().p;
-  const u32 rounded = (n + warp_lanes - 1) / warp_lanes * warp_lanes;
-  for (u32 i = thread_index(); i < rounded; i += thread_total()) {
-    const bool mine = i < n;
+  const u32 rounded = (last - first + warp_lanes - 1) / warp_lanes * warp_lanes;  // warps stay together
+  for (u32 k = thread_index(); k < rounded; k += thread_total()) {
+    const u32 i = first + k;
+    const bool mine = i < last;
     Fr s = Fr::zero();
     if (mine) s = Fr::load(scalars + size_t(map != nullptr ? map[i] : i) * Fr::N);
     while (!s.reduced()) {
@@ -200,12 +202,12 @@ CUZK_KERNEL place_segments(const u32* counts, const u32* offsets, u32 buckets, u
         if (extra - 1 <= small_merge) {
           small[atomicAdd(counters + small_count, 1u)] = merge;
         } else {
-          big[atomicAdd(counters + big_count, 1u)] = merge;
           const u32 pieces = (extra - 1 + chunk_length - 1) / chunk_length;
+          if (pieces > 1) big[atomicAdd(counters + big_count, 1u)] = merge;
           const u32 first = atomicAdd(counters + chunk_count, pieces);
           for (u32 c = 0; c < pieces; ++c) {
             const u32 left = extra - 1 - c * chunk_length;
-            chunks[first + c] = {partial + c * chunk_length, left < chunk_length ? left : chunk_length, k, 0};
+            chunks[first + c] = {partial + c * chunk_length, left < chunk_length ? left : chunk_length, k, pieces};
           }
         }
       }

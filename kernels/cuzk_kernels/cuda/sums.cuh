@@ -62,51 +62,72 @@ CUZK_DEVICE Xyzz<F> doubled_sum(const Xyzz<F>& s) {
   return r;  // of zeros it is zeros
 }
 
-// The rest of s + p when h is zero for some lane: s infinite, p = s or p = -s.
+// s + p in every case, p not infinity; s where not active.
 template <class F>
-CUZK_COLD Xyzz<F> special_sum(Xyzz<F> s, Affine<F> p, bool opposite) {
-  const Xyzz<F> first{p.x, p.y, F::one(), F::one()};
-  const Xyzz<F> same = select(opposite, infinite_sum<F>(), doubled_point(p.x, p.y));
-  return select(s.zz.is_zero(), first, same);
+CUZK_COLD Xyzz<F> careful_sum(Xyzz<F> s, Affine<F> p, bool active) {
+  const F h = p.x * s.zz - s.x, r = p.y * s.zzz - s.y;
+  const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
+  const F x3 = r.squared() - hhh - q.doubled();
+  const Xyzz<F> sum{x3, F::sum_of_products(r, q - x3, -s.y, hhh), s.zz * hh, s.zzz * hhh};
+  const Xyzz<F> first{p.x, p.y, F::one(), F::one()}, twice = doubled_point(p.x, p.y);
+  const bool special = h.is_zero(), same = r.is_zero(), nothing = s.zz.is_zero();
+  const Xyzz<F> other = select(nothing, first, select(same, twice, infinite_sum<F>()));
+  return select(active, select(special, other, sum), s);
+}
+template <class F>
+CUZK_COLD Xyzz<F> careful_sum(Xyzz<F> s, Xyzz<F> o, bool active) {
+  const F u = s.x * o.zz, t = s.y * o.zzz;
+  const F h = o.x * s.zz - u, r = o.y * s.zzz - t;
+  const bool special = h.is_zero(), same = r.is_zero(), nothing = s.zz.is_zero(), nothing_more = o.zz.is_zero();
+  Xyzz<F> sum = infinite_sum<F>();
+  if (F::any(!special)) {
+    const F hh = h.squared(), hhh = h * hh, q = u * hh;
+    const F x3 = r.squared() - hhh - q.doubled();
+    const Xyzz<F> general{x3, F::sum_of_products(r, q - x3, -t, hhh), s.zz * o.zz * hh, s.zzz * o.zzz * hhh};
+    sum = select(special, sum, general);
+  }
+  if (F::any(special && same && !nothing && !nothing_more)) {
+    sum = select(special && same, doubled_sum(s), sum);
+  }
+  sum = select(nothing_more, s, select(nothing, o, sum));
+  return select(active, sum, s);
 }
 
-// s += p where active; p is not infinity.
+// The end of both additions: (x, y, zz, zzz) with h and r, zz and zzz those of the product of the denominators.
+template <class F>
+CUZK_DEVICE void finish_sum(Xyzz<F>& s, const F& h, const F& r) {
+  const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
+  s.zz = s.zz * hh;
+  s.zzz = s.zzz * hhh;
+  s.x = r.squared() - hhh - q.doubled();
+  s.y = F::sum_of_products(r, q - s.x, -s.y, hhh);
+}
+
+// s += p where active; p is not infinity. Inactive lanes of a warp that has active ones take the careful way.
 template <class F>
 CUZK_DEVICE void add_point(Xyzz<F>& s, const Affine<F>& p, bool active) {
   const F h = p.x * s.zz - s.x, r = p.y * s.zzz - s.y;
-  const bool special = h.is_zero();
-  const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
-  const F x3 = r.squared() - hhh - q.doubled();
-  Xyzz<F> sum{x3, F::sum_of_products(r, q - x3, -s.y, hhh), s.zz * hh, s.zzz * hhh};
-  if (F::any(special && active)) {
+  if (F::any(h.is_zero() || !active)) {
     using C = typename F::Cold;
-    const bool opposite = !r.is_zero();
-    const Xyzz<C> other = special_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), opposite);
-    sum = select(special, as<Xyzz<F>>(other), sum);
+    s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), active));
+    return;
   }
-  s = select(active, sum, s);
+  finish_sum(s, h, r);
 }
 
-// s += o where active; either may be infinity.
-template <class F>
+// s += o where active; either may be infinity. Without `keep` the sums of inactive lanes are lost.
+template <class F, bool keep = true>
 CUZK_DEVICE void add_sum(Xyzz<F>& s, const Xyzz<F>& o, bool active) {
   const F u = s.x * o.zz, t = s.y * o.zzz;
   const F h = o.x * s.zz - u, r = o.y * s.zzz - t;
   const bool special = h.is_zero();
-  const F hh = h.squared(), hhh = h * hh, q = u * hh;
-  const F x3 = r.squared() - hhh - q.doubled();
-  Xyzz<F> sum{x3, F::sum_of_products(r, q - x3, -t, hhh), s.zz * o.zz * hh, s.zzz * o.zzz * hhh};
-  if (F::any(special && active)) {
-    const bool nothing = s.zz.is_zero(), nothing_more = o.zz.is_zero(), same = r.is_zero();
-    if (F::any(special && active && !nothing && !nothing_more && same)) {
-      sum = select(special, select(same, doubled_sum(s), infinite_sum<F>()), sum);
-    } else {
-      sum = select(special, infinite_sum<F>(), sum);
-    }
-    sum = select(nothing_more, s, sum);
-    sum = select(nothing, o, sum);
+  if (F::any(keep ? special || !active : special && active)) {
+    using C = typename F::Cold;
+    s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Xyzz<C>>(o), active));
+    return;
   }
-  s = select(active, sum, s);
+  s = {u, t, s.zz * o.zz, s.zzz * o.zzz};
+  finish_sum(s, h, r);
 }
 
 }  // namespace cuzk

@@ -24,18 +24,18 @@ enum Counter : u32 {
   next_segment,   // the first that no warp has taken yet
   partial_count,  // sums of second and further segments
   small_count,    // buckets of a few segments
-  big_count,      // buckets of many segments
+  big_count,      // buckets of several chunks
   chunk_count,    // runs of partial sums of big buckets
   counter_total = 8,
 };
 
 // A run of entries of one bucket, summed by one thread into sums[target]; or, for merges, `length` partial
-// sums from `begin` on that belong to sums[target].
+// sums from `begin` on that belong to sums[target]. pieces: into how many chunks a bucket's were cut.
 struct Segment {
-  u32 begin, length, target, unused;
+  u32 begin, length, target, pieces;
 };
 
-inline constexpr u32 small_merge = 32;   // partial sums one thread adds up
+inline constexpr u32 small_merge = 16;    // partial sums one thread adds up
 inline constexpr u32 chunk_length = 256;  // partial sums one block adds up at a time
 
 CUZK_DEVICE u32 thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }

@@ -98,6 +98,11 @@ class EmulatedDevice:
     def wait_for(self, event, stream=None):
         pass
 
+    copy = None
+
+    def attach(self):
+        pass
+
     def finish(self, event):
         pass
 
