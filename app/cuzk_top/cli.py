@@ -12,15 +12,22 @@ from cuzk_top.errors import CuzkTopError
 EXIT_CODES = "exit codes: 0 done, 1 a negative answer, 2 bad input or usage, 3 lacking here, 130 Ctrl-C"
 
 
-def add_screen_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that can open the screen."""
+def add_screen_options(parser: argparse.ArgumentParser, theme: str, ascii_only: bool | str) -> None:
+    """Options of every command that can open the screen, with their defaults."""
     parser.add_argument(
         "--theme",
         choices=["auto", "dark", "light", "mono"],
-        default="auto",
+        default=theme,
         help="colours (NO_COLOR means mono)",
     )
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    parser.add_argument(
+        "--ascii", action="store_true", default=ascii_only, help="draw with ASCII characters only"
+    )
+
+
+def add_command_screen_options(parser: argparse.ArgumentParser) -> None:
+    """The same behind a command's name, where they replace what stood before it only if they are given."""
+    add_screen_options(parser, argparse.SUPPRESS, argparse.SUPPRESS)
 
 
 def add_backend_option(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
         description="Watch zero-knowledge proofs being made: live timelines, page faults and stage times.",
         epilog=f"Without a command: lists the traced provers on this machine. {EXIT_CODES}",
     )
-    add_screen_options(parser)
-    parser.set_defaults(command="top")
+    add_screen_options(parser, "auto", False)
     verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     demo = verbs.add_parser("demo", help="prove a real circuit here and watch it", epilog=EXIT_CODES)
     add_backend_option(demo)
-    add_screen_options(demo)
+    add_command_screen_options(demo)
     demo.add_argument("--trace", metavar="FILE", help="save the trace here instead of the traces folder")
 
     prove = verbs.add_parser("prove", help="prove real circom files, live", epilog=EXIT_CODES)
@@ -63,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     prove.add_argument("--repeat", type=positive, default=1, metavar="N", help="make the proof N times")
     prove.add_argument("--trace", metavar="FILE", help="save the trace here instead of the traces folder")
     add_backend_option(prove)
-    add_screen_options(prove)
+    add_command_screen_options(prove)
 
     verify = verbs.add_parser("verify", help="check a proof", epilog=EXIT_CODES)
     verify.add_argument("vkey", metavar="VKEY.json")
@@ -72,11 +78,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     attach = verbs.add_parser("attach", help="watch a traced process that runs", epilog=EXIT_CODES)
     attach.add_argument("pid", type=positive, metavar="PID")
-    add_screen_options(attach)
+    add_command_screen_options(attach)
 
     replay = verbs.add_parser("replay", help="watch a saved trace again", epilog=EXIT_CODES)
     replay.add_argument("file", metavar="FILE.cuzk")
-    add_screen_options(replay)
+    add_command_screen_options(replay)
 
     report = verbs.add_parser("report", help="the facts of a saved trace as text", epilog=EXIT_CODES)
     report.add_argument("file", metavar="FILE.cuzk")

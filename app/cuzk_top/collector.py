@@ -12,9 +12,11 @@ from cuzk_top.model import Batch, Columns, Session
 from cuzk_top.sources import Recoverable, Source
 from cuzk_top.store import Store
 
-INTERVAL_S = 0.05
-BUSY_ROWS = 4096
-"""A poll that brings this many records (a quarter of a thread's ring) is followed by an earlier one."""
+INTERVAL_S = 0.1
+"""A poll a frame: more often the screen could not show it."""
+EARLIER = ((4096, 0.0125), (512, 0.05))
+"""A poll that brings so many records is followed by the next after so many seconds: 4096 are a quarter of a
+thread's ring."""
 
 
 class Recorder(Protocol):
@@ -26,7 +28,8 @@ class Recorder(Protocol):
 
 
 class Collector:
-    """Polls a source and probes 20 times a second until the source ends or `stop` is called.
+    """Polls a source and probes 10 times a second (more often where much comes) until the source ends or
+    `stop` is called.
 
     `clock` is CLOCK_MONOTONIC in ns. An error of the source ends the collection, one of the recorder only the
     recording; both appear among the snapshot's problems.
@@ -76,7 +79,8 @@ class Collector:
         try:
             while self.step():
                 rows = len(self._last.columns) if self._last is not None else 0
-                if self._stop.wait(INTERVAL_S if rows < BUSY_ROWS else INTERVAL_S / 4):
+                pause = next((pause for many, pause in EARLIER if rows >= many), INTERVAL_S)
+                if self._stop.wait(pause):
                     self.step()
                     break
         finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cuzk_top.controls import Facts, Playback, SessionControls
 from cuzk_top.model import Snapshot
-from cuzk_top.screens.controls import Facts, Playback, SessionControls
 
 __all__ = ["Facts", "Playback", "SessionControls", "describe"]
 

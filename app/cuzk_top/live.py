@@ -41,6 +41,7 @@ class LiveSession:
         )
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.failure = ""
+        self.proofs = 0
         self.verdict = "nothing was proved"
         self._shown: tuple[Snapshot, Snapshot] | None = None
         self.collector.start()
@@ -63,6 +64,7 @@ class LiveSession:
         for event in self.prover.events():
             new.append(event_line(event))
             if event.get("event") == "proof":
+                self.proofs += 1
                 self.verdict = f"verified  {new[-1]}"
         if self.prover.failure and self.prover.failure != self.failure:
             self.failure = self.prover.failure

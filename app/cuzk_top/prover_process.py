@@ -105,7 +105,7 @@ class ProverProcess:
 
     def _outcome(self, code: int) -> Outcome:
         if self.stopping and code != 0:
-            return Outcome(130, "stopped: nothing was written")
+            return Outcome(130, "stopped")
         if self._error is not None:
             return Outcome(int(self._error["exit"]), str(self._error["text"]))
         if code == 0:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cuzk_top import figures, stats
 from cuzk_top.model import CounterData, Snapshot
+from cuzk_top.stage_table import Stage, stage_table
 
 SCHEMA = "cuzk-top.report/1"
 KEY_FIELDS = ("job", "backend", "threads", "curve", "command")
@@ -42,7 +43,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
             "durations_ns": durations,
             "median_ns": int(statistics.median(durations)) if durations else None,
         },
-        "stages": [_stage(stage) for stage in stats.stage_table(snapshot)],
+        "stages": [_stage(stage) for stage in stage_table(snapshot)],
         "counters": [_counter(counter) for counter in snapshot.counters],
         "spans": snapshot.spans,
         "lost": snapshot.lost,
@@ -57,7 +58,7 @@ def _utc(realtime_ns: int | None) -> str | None:
     return datetime.fromtimestamp(realtime_ns / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
-def _stage(stage: stats.Stage) -> dict[str, Any]:
+def _stage(stage: Stage) -> dict[str, Any]:
     return {
         "name": stage.name,
         "lane": stage.lane,

@@ -1,47 +1,24 @@
-"""Figures of the stage table, the numbers column and the inspector: numpy over a snapshot's rows, no drawing.
+"""Figures of the numbers column, the header and the inspector: numpy over a snapshot's rows, no drawing.
 
 Time after the snapshot's play head does not count: spans that begin later are left out, those across it are
-open. Count, median and p95 are of finished spans; totals include the running ones as far as they have come.
+open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top import stages
-from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot, SpanRecord
+from cuzk_top.model import RowData, Snapshot, SpanRecord
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
 
 Int64s = NDArray[np.int64]
 PROOF = "prove"
-"""Name of the span around one whole proof: shares are of its total."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One row of the stage table: all spans of one name."""
-
-    name: str
-    lane: str
-    role: str
-    indent: int
-    label: str
-    count: int
-    running: int
-    total_ns: int
-    self_ns: int
-    median_ns: int | None
-    p95_ns: int | None
-    share: float | None
-    """Of the proofs' total, 0..1; None without a proof."""
-    minflt: int | None
-    majflt: int | None
-    ns_per_point: float | None
+"""Name of the span around one whole proof."""
 
 
 def clipped(row: RowData, now_ns: int) -> Spans:
@@ -50,174 +27,12 @@ def clipped(row: RowData, now_ns: int) -> Spans:
     return Spans.until(row.columns.start_ns, row.columns.end_ns, opened, now_ns)
 
 
-def _within(row: RowData, now_ns: int) -> tuple[Int64s, Int64s, int]:
+def begun(row: RowData, now_ns: int) -> tuple[Int64s, Int64s, int]:
     """Starts and ends (clipped) of the closed spans that have begun, and how many of them have finished."""
     count = int(np.searchsorted(row.columns.start_ns, now_ns, "left"))
     ends = row.columns.end_ns[:count]
     finished = int(np.searchsorted(ends, now_ns, "right"))
     return row.columns.start_ns[:count], np.minimum(ends, now_ns), finished
-
-
-@dataclass(slots=True)
-class _Sum:
-    row: RowData
-    first_ns: int
-    durations: list[Int64s]
-    count: int = 0
-    running: int = 0
-    total_ns: int = 0
-    child_ns: int = 0
-    minflt: int = 0
-    majflt: int = 0
-    faults: bool = False
-    points: int = 0
-    points_ns: int = 0
-
-
-def stage_table(snapshot: Snapshot) -> list[Stage]:
-    """One `Stage` a span name, parents before their children, in the order of a proof."""
-    now = snapshot.now_ns
-    sums: dict[int, _Sum] = {}
-    for row in snapshot.rows:
-        starts, ends, finished = _within(row, now)
-        names = row.columns.name[: len(starts)]
-        durations = ends - starts
-        # 16-bit keys are sorted by radix, in linear time; a session has at most a few thousand names.
-        order = np.argsort(
-            names.astype(np.uint16) if len(snapshot.session.names) < 65_536 else names, kind="stable"
-        )
-        counts = np.bincount(names)
-        stops = np.cumsum(counts)
-        for name in np.flatnonzero(counts).tolist():
-            where = order[stops[name] - counts[name] : stops[name]]
-            entry = sums.setdefault(name, _Sum(row, int(starts[where[0]]), []))
-            entry.first_ns = min(entry.first_ns, int(starts[where[0]]))
-            entry.total_ns += int(durations[where].sum())
-            entry.running += int(where[-1] >= finished)
-            where = where[: len(where) - int(where[-1] >= finished)]
-            entry.count += len(where)
-            entry.durations.append(durations[where])
-            measured = where[(row.columns.flags[where] & FLAG_FAULTS) != 0]
-            if len(measured):
-                entry.faults = True
-                entry.minflt += int(row.columns.minflt[measured].sum(dtype=np.int64))
-                entry.majflt += int(row.columns.majflt[measured].sum(dtype=np.int64))
-            if name < len(snapshot.session.names) and snapshot.session.names[name].a0 == "points":
-                entry.points += int(row.columns.a0[where].sum())
-                entry.points_ns += int(durations[where].sum())
-        if row.open is not None and row.open.start_ns < now:
-            entry = sums.setdefault(row.open.name_id, _Sum(row, row.open.start_ns, []))
-            entry.running += 1
-            entry.total_ns += now - row.open.start_ns
-    for name, nanoseconds in _child_time(snapshot).items():
-        if name in sums:
-            sums[name].child_ns += nanoseconds
-    return _ordered(snapshot, sums)
-
-
-def _child_time(snapshot: Snapshot) -> dict[int, int]:
-    """Time of direct children, by the parent's name.
-
-    A child lies on its parent's track one level deeper, so its parent is the last span that began there by
-    then; spans of other tracks (asynchronous ones) are nobody's children here.
-    """
-    now = snapshot.now_ns
-    spent: dict[int, int] = {}
-    by_track: dict[int, list[RowData]] = {}
-    for row in snapshot.rows:
-        by_track.setdefault(row.track, []).append(row)
-    for members in by_track.values():
-        for child in members:
-            starts, ends, _ = _within(child, now)
-            depths = child.columns.depth[: len(starts)].astype(np.int64)
-            if child.open is not None and child.open.start_ns < now:
-                starts = np.append(starts, child.open.start_ns)
-                ends = np.append(ends, now)
-                depths = np.append(depths, child.open.depth)
-            if len(starts):
-                for parent in (row for row in members if row.depth < child.depth):
-                    _charge(parent, (starts, ends, depths), now, spent)
-    return spent
-
-
-def _charge(
-    parent: RowData, children: tuple[Int64s, Int64s, Int64s], now: int, spent: dict[int, int]
-) -> None:
-    """Add to `spent` the time of children (starts, ends, depths) that falls to spans of this row."""
-    starts, ends, depths = children
-    columns = parent.columns
-    if len(columns):
-        index = np.searchsorted(columns.start_ns, starts, "right") - 1
-        held = np.maximum(index, 0)
-        inside = (index >= 0) & (columns.depth[held] == depths - 1)
-        inside &= np.minimum(columns.end_ns[held], now) >= ends
-        if inside.any():
-            lengths = (ends - starts)[inside].astype(np.float64)
-            totals = np.bincount(columns.name[held[inside]], weights=lengths)
-            for name in np.flatnonzero(totals).tolist():
-                spent[name] = spent.get(name, 0) + int(totals[name])
-    opened = parent.open
-    if opened is not None:
-        inside = (starts >= opened.start_ns) & (depths == opened.depth + 1)
-        spent[opened.name_id] = spent.get(opened.name_id, 0) + int((ends - starts)[inside].sum())
-
-
-def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
-    names = {snapshot.session.names[name].text: name for name in sums if name < len(snapshot.session.names)}
-    lanes: dict[str, int] = {}
-    for row in snapshot.rows:
-        lanes.setdefault(row.lane.key, len(lanes))
-    parents = {text: _prefix(text, names) for text in names}
-    proof = names.get(PROOF)
-    whole = sums[proof].total_ns if proof is not None else 0
-    table: list[Stage] = []
-
-    def add(text: str, indent: int) -> None:
-        entry = sums[names[text]]
-        finished = np.sort(np.concatenate(entry.durations)) if entry.durations else np.empty(0, np.int64)
-        table.append(
-            Stage(
-                text,
-                entry.row.lane.key,
-                stages.role_of(text, snapshot.session.meta),
-                indent,
-                text[len(parents[text]) + 1 :] if parents[text] else text,
-                entry.count,
-                entry.running,
-                entry.total_ns,
-                max(0, entry.total_ns - entry.child_ns),
-                quantile(finished, 0.5) if len(finished) else None,
-                quantile(finished, 0.95) if len(finished) else None,
-                entry.total_ns / whole if whole else None,
-                entry.minflt if entry.faults else None,
-                entry.majflt if entry.faults else None,
-                entry.points_ns / entry.points if entry.points > 0 else None,
-            )
-        )
-        for child in sorted((t for t in names if parents[t] == text), key=lambda t: sums[names[t]].first_ns):
-            add(child, indent + 1)
-
-    roots = [text for text in names if not parents[text]]
-    for text in sorted(roots, key=lambda t: (lanes[sums[names[t]].row.lane.key], sums[names[t]].first_ns)):
-        add(text, 0)
-    return table
-
-
-def quantile(ordered: Int64s, q: float) -> int:
-    """Quantile of sorted values, linear between neighbours (numpy's default, without its 0.1 ms a call)."""
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return int(ordered[low] + (at - low) * (ordered[high] - ordered[low]))
-
-
-def _prefix(text: str, names: Iterable[str]) -> str:
-    """The longest other name that is a dotted prefix of `text`, or nothing."""
-    parts = text.split(".")
-    present = set(names)
-    return next(
-        (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if ".".join(parts[:n]) in present), ""
-    )
 
 
 def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) -> int:
@@ -290,7 +105,7 @@ def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
         # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
         if proof is None or not (opened or (row.columns.name[:64] == proof).any()):
             continue
-        starts, ends, finished = _within(row, snapshot.now_ns)
+        starts, ends, finished = begun(row, snapshot.now_ns)
         mine = np.flatnonzero(row.columns.name[:finished] == proof)
         count += len(mine)
         durations += (ends[mine[-100:]] - starts[mine[-100:]]).tolist()
@@ -349,7 +164,7 @@ def siblings(snapshot: Snapshot, record: SpanRecord, duration_ns: int, buckets: 
     """Compare with all finished spans of that name; None when there is none."""
     parts = []
     for row in snapshot.rows:
-        starts, ends, finished = _within(row, snapshot.now_ns)
+        starts, ends, finished = begun(row, snapshot.now_ns)
         same = np.flatnonzero(row.columns.name[:finished] == record.name_id)
         parts.append(ends[same] - starts[same])
     durations = np.concatenate(parts) if parts else np.empty(0, np.int64)

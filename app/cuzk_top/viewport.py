@@ -23,8 +23,12 @@ MAX_WIDTH_NS = 30 * 86_400 * 1_000_000_000
 """Widest window, 30 days: with 2,000 columns the edges still fit 64 bits."""
 FLIP_AT = 0.9
 """Page mode turns the page, and follow mode scrolls, when now has come this far."""
-DEFAULT_PAGE_NS = 10_000_000_000
-"""First page of a live session, before anything is known about how long a proof takes."""
+FIRST_PAGE_NS = 3_000_000_000
+"""Page of a live session, before anything is known about how long a proof takes."""
+SHORTEST_PAGE_NS = 2_500_000_000
+"""Pages that turn more often than this flicker."""
+PROOFS_A_PAGE = 2.5
+"""Median proofs on an automatic page: the one that runs, and others to compare it with."""
 ZOOM_STEP = 0.7
 """One key press or wheel notch: about half an octave, two presses halve the window."""
 
@@ -55,7 +59,7 @@ class ViewState:
     """Everything the user has set on the screen. Replaced whole; undo is a list of these."""
 
     t0_ns: int = 0
-    t1_ns: int = DEFAULT_PAGE_NS
+    t1_ns: int = FIRST_PAGE_NS
     mode: Mode = "page"
     auto_width: bool = True
     """Page mode chooses the width itself until the user zooms."""
@@ -113,23 +117,52 @@ def fit(first_ns: int, last_ns: int, columns: int) -> Window:
     return Window(first_ns, first_ns + width)
 
 
-def page(
-    window: Window, now_ns: int, columns: int, proof_start_ns: int | None = None, auto: bool = False
-) -> Window:
-    """Page mode: the window stands still until `now_ns` is at 90 % of it, then the page turns at once.
-
-    With `auto` a page follows the current proof: while the proof that began on this page still runs, the page
-    is widened to the next round column instead of turned, so that a proof is seen whole.
+def page_width(median_ns: int | None, columns: int) -> int:
+    """Width of an automatic page: 2.5 proofs of the median duration (3 s before one has ended), rounded to
+    the 1-2-5 column nearest by ratio whose page is no shorter than `SHORTEST_PAGE_NS`.
     """
-    width = window.width_ns
-    if window.t0_ns <= now_ns <= window.t0_ns + int(width * FLIP_AT):
+    wanted = FIRST_PAGE_NS if median_ns is None else int(median_ns * PROOFS_A_PAGE)
+    wanted = max(SHORTEST_PAGE_NS, wanted)
+    above = round_step(-(-wanted // columns)) * columns
+    below = _step_below(above // columns) * columns
+    nearer = below * above >= wanted * wanted
+    return clamp_width(below if nearer and below >= SHORTEST_PAGE_NS else above)
+
+
+def first_page(first_ns: int, now_ns: int, width_ns: int, columns: int) -> Window:
+    """Where a session is first seen: from its start, one step wider than `width_ns` if all so far is then on
+    the page. What is longer than that has its page turned by `page`.
+    """
+    needed = int((now_ns - first_ns) / FLIP_AT) + 1
+    if needed > width_ns:
+        wider = round_step(width_ns // columns + 1) * columns
+        width_ns = wider if needed <= wider else width_ns
+    return Window(first_ns, first_ns + width_ns)
+
+
+def on_page(window: Window, now_ns: int) -> bool:
+    """Whether page mode leaves the window where it is: until `now_ns` is at 90 % of it."""
+    return window.t0_ns <= now_ns <= window.t0_ns + int(window.width_ns * FLIP_AT)
+
+
+def page(
+    window: Window, now_ns: int, columns: int, proof_start_ns: int | None = None, auto_ns: int | None = None
+) -> Window:
+    """Page mode: the window stands still while `on_page`, then the page turns at once.
+
+    `auto_ns` is the width of automatic pages (None: keep the window's). They follow the current proof: while
+    the proof that began on this page still runs, the page is widened to the next round column instead of
+    turned, so that a proof is seen whole.
+    """
+    if on_page(window, now_ns):
         return window
+    width = window.width_ns if auto_ns is None else auto_ns
     if now_ns < window.t0_ns:
         return Window(now_ns - width // 10, now_ns - width // 10 + width)
-    if auto and proof_start_ns is not None and window.t0_ns <= proof_start_ns <= now_ns:
+    if auto_ns is not None and proof_start_ns is not None and window.t0_ns <= proof_start_ns <= now_ns:
         needed = int((now_ns - proof_start_ns) / FLIP_AT) + 1
         if 2 * needed > width:
-            step = round_step(max(needed, width + 1) // columns + 1)
+            step = round_step(max(needed, window.width_ns + 1) // columns + 1)
             t0 = window.t0_ns if now_ns - window.t0_ns < step * columns * FLIP_AT else proof_start_ns
             return Window(t0, t0 + clamp_width(step * columns))
         return Window(proof_start_ns, proof_start_ns + width)
@@ -178,6 +211,14 @@ def round_step(at_least_ns: int) -> int:
         if unit * factor >= at_least_ns:
             return unit * factor
     return unit * 10
+
+
+def _step_below(step_ns: int) -> int:
+    """The 1, 2 or 5 times a power of ten before another; 1 has none and stays."""
+    unit = 1
+    while unit * 10 <= step_ns:
+        unit *= 10
+    return max(1, {1: unit // 2, 2: unit, 5: 2 * unit}[step_ns // unit])
 
 
 class Axis(NamedTuple):

@@ -1,8 +1,8 @@
 """What the viewer costs: ``python tests/benchmarks/viewer.py [--seconds N] [KEY.zkey WITNESS.wtns]``.
 
-Runs ``cuzk-top demo`` (or ``prove`` with --repeat on the files given) on a pseudo-terminal of 160x45 that is drained
-like a real one, and measures the viewer's process from /proc, apart from the prover's: CPU, resident memory, bytes
-sent to the terminal, and the time from start to the first frame.
+Runs ``cuzk-top demo`` (or ``prove`` with --repeat on the files given) on a pseudo-terminal of 160x45 that is
+drained like a real one, and measures the viewer's process from /proc, apart from the prover's: CPU, resident
+memory, bytes sent to the terminal, and the time from start to the first frame.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ async def drive(
 
 def text_of(screen: SessionScreen) -> str:
     parts = (screen.header, screen.timeline, screen.panel, screen.keys)
-    return "\n".join(strip.text for part in parts for strip in part._strips)
+    return "\n".join(text for part in parts for text in part.texts)
 
 
 def window_ms(screen: SessionScreen) -> tuple[float, float]:
@@ -61,10 +61,41 @@ def test_every_action_has_its_method_and_binding(action: actions.Action) -> None
 async def test_live_starts_in_page_mode_from_the_first_span() -> None:
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         assert screen.view.mode == "page"
-        assert window_ms(screen) == (0, 88 * 200)  # 10 s in 88 columns: the next round column is 200 ms
+        # 2.5 proofs of 3.75 s in 88 columns: 100 ms each, and one step wider shows all 10.3 s so far
+        assert window_ms(screen) == (0, 88 * 200)
         assert " LIVE " in text_of(screen) and "lost 0" in text_of(screen)
 
     await drive(sessions.live_controls(), step)
+
+
+async def test_an_ended_session_is_fitted_once() -> None:
+    controls = sessions.live_controls()
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
+        controls.snap = replace(controls.snap, ended=True)
+        screen.tick(True)
+        assert screen.view.mode == "fit"
+        low, high = window_ms(screen)
+        assert low == 0 and 10_300 <= high <= 10_300 * 1.1
+        await pilot.press("G")
+        assert screen.view.mode == "page"
+        screen.tick(True)
+        assert screen.view.mode == "page"
+
+    await drive(controls, step)
+
+
+async def test_a_window_that_the_user_chose_stays_when_the_session_ends() -> None:
+    controls = sessions.live_controls()
+
+    async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
+        await pilot.press("w")
+        chosen = window_ms(screen)
+        controls.snap = replace(controls.snap, ended=True)
+        screen.tick(True)
+        assert screen.view.mode == "hold" and window_ms(screen) == chosen
+
+    await drive(controls, step)
 
 
 async def test_replay_starts_fitted() -> None:

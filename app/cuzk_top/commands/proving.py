@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cuzk_top.live import LiveSession
     from cuzk_top.sources.ring import RingSource
 
+STOPPED = 130
 TICK_S = 0.05
 SCREEN_AFTER_S = 0.25  # bad input ends sooner than this: its one line then needs no screen
 
@@ -50,12 +51,15 @@ def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops
     absent = AbsentRing(prover.pid, source, prover.running, clock) if isinstance(source, str) else source
     session = LiveSession(absent, prover.pid, clock, recorder, prover)
     on_screen = terminal.interactive() and _still_running_after(prover, SCREEN_AFTER_S)
+    left = ""
     try:
         if on_screen:
             left = terminal.show(session, args)
             if left == "stop" or quit_stops:
                 session.stop()
         outcome = _follow(session, prover, quiet_start=on_screen)
+        if left == "quit" and quit_stops and outcome.exit_code == STOPPED:
+            outcome = Outcome(0, "")  # a demo ends so
     finally:
         prover.stop()
         session.collector.stop()
@@ -138,7 +142,9 @@ def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, wit
     if trace is not None and trace.exists():
         _print(f"trace     {trace}")
     if outcome.exit_code:
-        print(f"cuzk-top: {outcome.text}", file=sys.stderr)
+        when = f"after {session.proofs} finished proofs" if session.proofs else "before a proof was finished"
+        said = f"stopped {when}" if outcome.exit_code == STOPPED else outcome.text
+        print(f"cuzk-top: {said}", file=sys.stderr)
         return outcome.exit_code
     _print(session.verdict)
     return 0

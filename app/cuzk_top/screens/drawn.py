@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,9 +10,9 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from cuzk_top import figures, stats, viewport
+from cuzk_top.controls import SessionControls
 from cuzk_top.model import Snapshot
 from cuzk_top.screens import navigation
-from cuzk_top.screens.controls import SessionControls
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
 from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
@@ -27,6 +28,8 @@ from cuzk_top.widgets.timeline import Scene, Timeline
 FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
+TABLE_NS = 1_000_000_000
+"""The stage table while a session runs; it is many lines of figures."""
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
@@ -59,10 +62,13 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._figures = NO_FIGURES
         self._figured: tuple[object, ...] | None = None
         self._figures_due_ns = 0
+        self._table_due_ns = 0
         self._computing = False
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = False
+        self._fitted = False
+        """A live session that has ended is fitted once; then the user has the window."""
         self.header = Header(theme)
         self.timeline = Timeline(theme)
         self.panel = Panel(theme)
@@ -129,7 +135,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         key = (moment, self.view.window, layout.rows, layout.counters, layout.compact)
         if key == self._figured:
             return
-        table = self._figures.table if self._figured is not None and self._figured[0] == moment else None
+        same = self._figured is not None and self._figured[0] == moment
+        running = self.controls.mode == "live" and not self.data.ended
+        table = self._figures.table if same or (running and now < self._table_due_ns) else None
+        if table is None:
+            self._table_due_ns = now + TABLE_NS
         if self.data.spans <= INLINE_SPANS:
             self._figured, self._figures = key, compute(self.data, self.view, layout, table)
         elif not self._computing and now >= self._figures_due_ns:
@@ -166,7 +176,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         first = Line(self.skin, width).put("cuzk-top " if width > 30 else "").put(words, "ink")
         second = Line(self.skin, width).put("q quit", "dim")
         rest = [Line(self.skin, width) for _ in range(max(0, height - 2))]
-        self.timeline.show([line.strip() for line in (first, second, *rest)][:height])
+        self.timeline.say([first, second, *rest][:height], width)
 
     def _place(self, layout: Layout) -> None:
         """Move the window along with now, as the view's mode asks; live data is followed from its start."""
@@ -175,20 +185,30 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         first = data.first_ns or data.now_ns
         if not self._placed:
             self._placed = any(len(row.columns) or row.open is not None for row in data.rows)
-            step = viewport.round_step(-(-viewport.DEFAULT_PAGE_NS // columns))
-            view = view.looking_at(Window(first, first + step * columns))
+            window = viewport.first_page(first, data.now_ns, self._page_ns(columns), columns)
+            view = view.looking_at(window)
         if view.paused:
             self.view = view
             return
+        ended = self.controls.mode == "live" and data.ended
+        if ended and view.mode == "page" and view.auto_width and not self._fitted:
+            self._fitted = True
+            view = replace(view, mode="fit")
         if view.mode == "fit":
             last = data.last_ns if self.controls.mode == "replay" else max(data.last_ns, data.now_ns)
             view = view.looking_at(viewport.fit(first, max(first, last), columns))
-        elif view.mode == "page" and not (self.controls.mode == "live" and data.ended):
+        elif view.mode == "page" and not ended and not viewport.on_page(view.window, data.now_ns):
             running = stats.running_proof(data) if view.auto_width else None
-            view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, view.auto_width))
+            width = self._page_ns(columns) if view.auto_width else None
+            view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, width))
         elif view.mode == "follow":
             view = view.looking_at(viewport.follow(view.window, data.now_ns, columns))
         self.view = view
+
+    def _page_ns(self, columns: int) -> int:
+        """Width of an automatic page, by the proofs that have ended."""
+        durations = stats.proofs(self.data)[1]
+        return viewport.page_width(int(statistics.median(durations)) if durations else None, columns)
 
     def _words(self, layout: Layout) -> None:
         """Header, panel and keys: everything that is read rather than watched."""
@@ -281,7 +301,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def zoom(self, at_ns: int, factor: float) -> None:
         span = max(self.data.last_ns, self.data.now_ns) - self.data.first_ns
-        widest = max(4 * span, viewport.DEFAULT_PAGE_NS, self.view.window.width_ns)
+        widest = max(4 * span, viewport.FIRST_PAGE_NS, self.view.window.width_ns)
         self.look(viewport.zoom(self.view.window, at_ns, factor, widest))
 
     def pan(self, share: float) -> None:

@@ -10,9 +10,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from cuzk_top import actions, figures, viewport
+from cuzk_top.controls import Facts, Playback, SessionControls
 from cuzk_top.screens import navigation
 from cuzk_top.screens.commands import ActionCommands
-from cuzk_top.screens.controls import Facts, Playback, SessionControls
 from cuzk_top.screens.help import HelpScreen
 from cuzk_top.screens.pointer import PointedSession
 from cuzk_top.viewport import Mode, Window

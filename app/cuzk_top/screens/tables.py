@@ -10,7 +10,7 @@ import numpy as np
 from cuzk_top import figures, stats
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
-from cuzk_top.stats import Stage
+from cuzk_top.stage_table import Stage, stage_table
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.areas import highest
 from cuzk_top.widgets.timeline import Numbers
@@ -28,9 +28,7 @@ NO_FIGURES = Figures({}, ())
 
 def compute(snapshot: Snapshot, view: ViewState, layout: Layout, table: Sequence[Stage] | None) -> Figures:
     """All figures of a moment; a stage table that still holds is passed in."""
-    return Figures(
-        all_numbers(snapshot, view, layout), stats.stage_table(snapshot) if table is None else table
-    )
+    return Figures(all_numbers(snapshot, view, layout), stage_table(snapshot) if table is None else table)
 
 
 def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout) -> dict[str, Numbers]:

@@ -1,19 +1,22 @@
-"""Runs of the time area, kept from frame to frame.
+"""Strips of the time area, one a row and tile, kept from frame to frame.
 
 A row is two parts: up to the last column that it fills, which changes only when its spans do, and the
-blank rest, which all rows share. While a proof runs, now moves the rest every frame and only the rows that
-grow are computed.
+blank rest, which all rows share. While a proof runs, now moves the rest every frame; only the rows that
+grow are computed, and only the tiles that now crosses are other strips than before.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.segment import Segment
+from textual.strip import Strip
 
 from cuzk_top import rows, stats, viewport
 from cuzk_top.model import CounterData
@@ -22,14 +25,35 @@ from cuzk_top.screens.layout import DisplayRow
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Int64s, Window
 from cuzk_top.widgets.looks import Looks, known_role
+from cuzk_top.widgets.paint import clean
+from cuzk_top.widgets.row import Row
 from cuzk_top.widgets.runs import Ground, blank_run, chart_runs, span_runs
+from cuzk_top.widgets.tiles import Pieces, cut, strips_of
+
+CHART_NS = 200_000_000
+"""How long a chart stands while its session runs."""
 
 
-class Area(NamedTuple):
-    """The runs of one row; equal parts are the same objects as in the frame before."""
+@dataclass(slots=True)
+class _Filled:
+    """The filled part of one row."""
 
-    filled: list[Segment]
-    rest: list[Segment]
+    content: object
+    """What it was made from, compared by identity; kept, so that its identity cannot pass to another."""
+    under: Hashable
+    pieces: Pieces
+    strips: list[Strip]
+    """Of the tiles that are filled to their end."""
+    shared: tuple[list[Segment], Strip] | None = None
+    """The rest that completes the tile in which the filled part ends, and the strip of both."""
+
+
+class _Chart(NamedTuple):
+    """The chart of one counter as it was drawn last."""
+
+    window: tuple[Window, int]
+    now_ns: int
+    heights: NDArray[np.int8]
 
 
 class Areas:
@@ -39,35 +63,46 @@ class Areas:
         self._theme = theme
         self._window = Window(0, 1)
         self._columns = 0
+        self._tiles: tuple[int, ...] = (0,)
         self._edges: Int64s = np.empty(0, np.int64)
         self._ground = Ground((), -1)
         self._cells: dict[str, tuple[Hashable, Cells]] = {}
-        self._heights: dict[str, tuple[Hashable, np.ndarray[tuple[int], np.dtype[np.int8]]]] = {}
-        self._filled: dict[str, tuple[object, Hashable, list[Segment]]] = {}
+        self._charts: dict[str, _Chart] = {}
+        self._filled: dict[str, _Filled] = {}
         self._sources: dict[tuple[str, int], tuple[Hashable, int, Cells]] = {}
         self._settled: dict[str, tuple[Hashable, int, Cells]] = {}
         self._tops: dict[str, tuple[int, float]] = {}
-        self._blanks: list[Segment] = []
-        self._blank_ends: list[int] = []
-        self._rests: dict[int, list[Segment]] = {}
+        self._looks: list[Hashable] = []
+        self._blanks: list[Strip] = []
+        self._rests: list[dict[int, list[Segment]]] = []
 
-    def begin(self, window: Window, columns: int, ground: Ground) -> None:
-        """Set what all rows of this frame share."""
+    def begin(self, window: Window, tiles: tuple[int, ...], ground: Ground) -> None:
+        """Set what all rows of this frame share; `tiles` are the edges of the canvases, 0 to the columns."""
+        columns = tiles[-1]
         if (window, columns) != (self._window, self._columns):
             self._window, self._columns = window, columns
             self._edges = viewport.edges(window, columns)
-        if ground is not self._ground:
-            self._ground = ground
-            self._rests.clear()
-            self._blanks = blank_run(" " * columns, 0, ground, self._theme)
-            self._blank_ends = list(accumulate(len(part.text) for part in self._blanks))
+        if tiles != self._tiles:
+            self._tiles = tiles
+            self._filled.clear()
+            count = len(tiles) - 1
+            self._looks, self._blanks, self._rests = [None] * count, [Row([])] * count, [{}] * count
+        if ground is self._ground:
+            return
+        self._ground = ground
+        for tile, (low, high) in enumerate(pairwise(tiles)):
+            look = ground.part(low, high)
+            if look != self._looks[tile]:
+                self._looks[tile] = look
+                self._rests[tile] = {}
+                self._blanks[tile] = Row(self._blank(low, high), high - low)
 
-    def words(self, name: str, text: str) -> Area:
+    def words(self, name: str, text: str) -> list[Strip]:
         """A reason in place of a picture."""
-        text = text[: self._columns]
+        text = clean(text)[: self._columns]
         return self._area(name, text, len(text), lambda: blank_run(text, 0, self._ground, self._theme, "dim"))
 
-    def lane(self, row: DisplayRow, looks: Looks, now_ns: int) -> Area:
+    def lane(self, row: DisplayRow, looks: Looks, now_ns: int) -> list[Strip]:
         """A row of spans, all its sources over each other."""
         look = (self._window, self._columns, row.sources)
         settled = self._settled.get(row.key)
@@ -94,51 +129,64 @@ class Areas:
             self._settled[row.key] = (look, max(ends, default=0), found[1])
         return found[1]
 
-    def chart(self, counter: CounterData, now_ns: int) -> Area:
-        """A row of a counter."""
+    def chart(self, counter: CounterData, now_ns: int, runs: bool) -> list[Strip]:
+        """A row of a counter; while the session `runs` it is drawn anew five times a second."""
+        name = f"counter {counter.key}"
+        drawn = self._charts.get(name)
+        if (
+            drawn is None
+            or not runs
+            or drawn.window != (self._window, self._columns)
+            or not 0 <= now_ns - drawn.now_ns < CHART_NS
+        ):
+            drawn = self._charts[name] = self._chart(name, counter, now_ns)
+        heights = drawn.heights
+        role = known_role(counter.role)
+        return self._area(
+            name, heights, len(heights), lambda: chart_runs(heights, role, self._ground, self._theme)
+        )
+
+    def _chart(self, name: str, counter: CounterData, now_ns: int) -> _Chart:
         count = int(np.searchsorted(counter.start_ns, now_ns, "left"))
         last = min(int(counter.t_ns[count - 1]), now_ns) if count else self._window.t0_ns
         limit = self._limit(last)
-        name = f"counter {counter.key}"
         top = self._tops.get(name)
         if top is None or top[0] != count:
             top = self._tops[name] = (count, rows.chart_top(highest(counter, count), counter.top))
-        key = (self._window, self._columns, count, last, top, limit)
-        found = self._heights.get(name)
-        if found is None or found[0] != key:
+        values = np.empty(0)
+        if limit:
             per_column = rows.gauge_columns if counter.kind == "gauge" else rows.rate_columns
             edges = self._edges[: limit + 1]
-            values = (
-                per_column(counter.start_ns, counter.t_ns, counter.value, edges, now_ns)
-                if limit
-                else np.empty(0)
-            )
-            found = self._heights[name] = (key, rows.levels(values, top[1]))
-        heights = found[1]
-        role = known_role(counter.role)
-        return self._area(name, heights, limit, lambda: chart_runs(heights, role, self._ground, self._theme))
+            values = per_column(counter.start_ns, counter.t_ns, counter.value, edges, now_ns)
+        return _Chart((self._window, self._columns), now_ns, rows.levels(values, top[1]))
 
-    def _area(self, name: str, content: object, limit: int, make: Callable[[], list[Segment]]) -> Area:
-        """The filled part from the cache if neither its content nor the ground under it changed."""
-        ground = self._ground
-        under = (ground.surfaces[:limit], ground.now if ground.now < limit else -1)
+    def _area(self, name: str, content: object, limit: int, make: Callable[[], list[Segment]]) -> list[Strip]:
+        """A strip a tile. The filled part is kept until its content or the ground under it changes."""
+        under = self._ground.part(0, limit)
         found = self._filled.get(name)
-        # Content is compared by identity and kept, so that its identity cannot pass to another object.
-        if found is None or found[0] is not content or found[1] != under:
-            found = self._filled[name] = (content, under, make())
-        return Area(found[2], self._rest(limit))
+        if found is None or found.content is not content or found.under != under:
+            pieces = cut(make(), self._tiles)
+            full = bisect_right(self._tiles, limit) - 1
+            before = (found.pieces, found.strips) if found is not None else None
+            strips = strips_of(pieces[:full], self._tiles, before)
+            found = self._filled[name] = _Filled(content, under, pieces, strips)
+        full = len(found.strips)
+        if self._tiles[full] == limit:
+            return found.strips + self._blanks[full:]
+        rest = self._rest(full, limit)
+        if found.shared is None or found.shared[0] is not rest:
+            width = self._tiles[full + 1] - self._tiles[full]
+            found.shared = (rest, Row([*found.pieces[full], *rest], width))
+        return [*found.strips, found.shared[1], *self._blanks[full + 1 :]]
 
-    def _rest(self, start: int) -> list[Segment]:
-        rest = self._rests.get(start)
+    def _blank(self, low: int, high: int) -> list[Segment]:
+        return blank_run(" " * (high - low), low, self._ground, self._theme)
+
+    def _rest(self, tile: int, start: int) -> list[Segment]:
+        """The blank end of a tile; one object for all rows, and the same until the ground changes there."""
+        rest = self._rests[tile].get(start)
         if rest is None:
-            rest = self._rests[start] = []
-            first = bisect_right(self._blank_ends, start)
-            if first < len(self._blanks):
-                cut = self._blank_ends[first] - start
-                text, style, _ = self._blanks[first]
-                whole = cut == len(text)
-                rest.append(self._blanks[first] if whole else Segment(text[:cut], style))
-                rest += self._blanks[first + 1 :]
+            rest = self._rests[tile][start] = self._blank(start, self._tiles[tile + 1])
         return rest
 
     def _limit(self, last_ns: int) -> int:

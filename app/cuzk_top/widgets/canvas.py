@@ -14,6 +14,11 @@ class Canvas(Widget):
         super().__init__(id=widget_id)
         self._strips: list[Strip] = []
 
+    @property
+    def texts(self) -> list[str]:
+        """The lines as they are shown, without their colours."""
+        return [strip.text for strip in self._strips]
+
     def show(self, strips: list[Strip]) -> None:
         """Replace the picture."""
         old, self._strips = self._strips, strips

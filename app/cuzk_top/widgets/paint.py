@@ -10,6 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from cuzk_top.theme import Paint, Theme
+from cuzk_top.widgets.row import Row
 
 
 @lru_cache(maxsize=1024)
@@ -36,14 +37,18 @@ def clean(text: str) -> str:
 
 
 class Line:
-    """Builds one line from left to right. Text beyond the width is cut; `strip` fills up to the width."""
+    """Builds one line from left to right. Text beyond the width is cut; `strip` fills up to the width.
 
-    def __init__(self, theme: Theme, width: int, surface: str = "page") -> None:
+    Positions are columns of the screen: a line that begins at column `start` holds the cells from there on.
+    """
+
+    def __init__(self, theme: Theme, width: int, surface: str = "page", start: int = 0) -> None:
         self._theme = theme
         self._surface = surface
         self.segments: list[Segment] = []
         self.width = width
-        self.x = 0
+        self.start = start
+        self.x = start
 
     @property
     def room(self) -> int:
@@ -80,4 +85,4 @@ class Line:
     def strip(self) -> Strip:
         """The finished line."""
         self.to(self.width)
-        return Strip(self.segments, self.width)
+        return Row(self.segments, self.width - self.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,10 @@ class Ground(NamedTuple):
     surfaces: tuple[str, ...]
     now: int
     """Column of the play head's line, or -1."""
+
+    def part(self, low: int, high: int) -> Hashable:
+        """Everything that the columns from `low` up to `high` show of it."""
+        return (self.surfaces[low:high], self.now if low <= self.now < high else -1)
 
 
 def ground(

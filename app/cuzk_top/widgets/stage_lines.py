@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cuzk_top import figures
-from cuzk_top.stats import Stage
+from cuzk_top.stage_table import Stage
 from cuzk_top.theme import Theme
 from cuzk_top.widgets.looks import known_role
 from cuzk_top.widgets.paint import Line

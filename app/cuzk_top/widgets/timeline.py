@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
-from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 
 from cuzk_top import figures, viewport
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.layout import DisplayRow, Layout
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets.areas import Area, Areas
+from cuzk_top.widgets.areas import Areas
 from cuzk_top.widgets.canvas import Canvas
 from cuzk_top.widgets.looks import Looks, known_role
 from cuzk_top.widgets.paint import Line
 from cuzk_top.widgets.runs import Ground, blank_run, ground
+from cuzk_top.widgets.tiles import Pieces, cut, strips_of, tile_edges
 
 
 class Numbers(NamedTuple):
@@ -40,25 +43,43 @@ class Scene(NamedTuple):
     """Sources that measure, for the scale line."""
 
 
-Part = tuple[Hashable, Callable[[], Line]]
-"""Everything that a part of a line shows, and how to make it."""
+TILES = 8
+"""Canvases of the time area. More of them would write fewer cells a frame, but each costs every frame."""
 MODES = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}
 
 
-class Timeline(Canvas):
-    """Draws a `Scene`. A line is made again only if something that it shows changed."""
+class Timeline(Widget):
+    """Draws a `Scene`: labels, the tiles of the time area and numbers, side by side.
+
+    A line is made again only if something that it shows changed.
+    """
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__("timeline")
+        super().__init__(id="timeline")
         self._theme = theme
         self._areas = Areas(theme)
         self._looks: Looks | None = None
+        self._canvases = [
+            Canvas(name) for name in ("labels", *(f"tile-{n}" for n in range(TILES)), "numbers")
+        ]
+        self._edges: tuple[int, ...] = ()
+        """Screen columns where the canvases begin, and the end of the last."""
         self._made: dict[str, tuple[Hashable, Strip]] = {}
-        self._parts: dict[str, tuple[Hashable, list[Segment]]] = {}
-        self._joined: dict[str, tuple[tuple[list[Segment], ...], Strip]] = {}
-        self._width = 0
+        self._whole: dict[str, tuple[Hashable, Pieces, list[Strip]]] = {}
         self._axis_kept: tuple[Hashable, viewport.Axis] = (None, viewport.Axis(1, (), 0))
         self._ground_kept: tuple[Hashable, Ground] = (None, Ground((), -1))
+
+    def compose(self) -> ComposeResult:
+        yield from self._canvases
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Nothing of its own: the canvases cover it."""
+        return [Strip.blank(crop.width)] * crop.height
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines as they are shown, without their colours."""
+        return ["".join(parts) for parts in zip(*(canvas.texts for canvas in self._canvases), strict=True)]
 
     def draw(self, scene: Scene) -> None:
         """Bring the picture up to date."""
@@ -76,24 +97,39 @@ class Timeline(Canvas):
             made = ground(view.window, layout.columns, axis, view.selection, snapshot.now_ns)
             self._ground_kept = (ground_key, made)
         base = self._ground_kept[1]
-        self._width = layout.width
-        self._areas.begin(view.window, layout.columns, base)
+        tiles = tile_edges(layout.columns, TILES)
+        self._place((0, *(layout.label_width + edge for edge in tiles), layout.width))
+        self._areas.begin(view.window, tiles, base)
         frame = (ground_key, layout.width, layout.compact)
-        strips = []
+        lines: list[list[Strip]] = []
         if not layout.compact:
-            strips.append(
-                self._keep("scale", (frame[0][0], view.mode, scene.measured), lambda: self._scale(scene))
-            )
-        strips.append(self._keep("axis", frame, lambda: self._axis(scene, axis, base)))
+            scale = (key, layout.width, view.mode, scene.measured)
+            lines.append(self._across("scale", scale, lambda: self._scale(scene)))
+        lines.append(self._across("axis", frame, lambda: self._axis(scene, axis, base)))
         if not layout.compact:
-            marks = (view.marks, len(snapshot.marks))
-            strips.append(self._keep("selection", (frame, marks), lambda: self._selection(scene, base)))
-        for row in layout.rows:
-            strips.append(self._lane(scene, row, row.key == view.cursor))
+            lines.append(self._selection(scene, base, frame))
+        lines += [self._lane(scene, row, row.key == view.cursor) for row in layout.rows]
         if not layout.compact and layout.counters:
-            strips.append(self._keep("counters", layout.width, lambda: self._counters_title(layout)))
-        strips += [self._counter(scene, counter) for counter in layout.counters]
-        self.show(strips)
+            lines.append(self._across("counters", layout.width, lambda: self._counters_title(layout)))
+        lines += [self._counter(scene, counter) for counter in layout.counters]
+        self._show(lines)
+
+    def say(self, lines: list[Line], width: int) -> None:
+        """Show words alone, where there is no room for a picture."""
+        self._place((0, *[width] * (TILES + 2)))
+        self._show([[line.strip(), *[Strip([], 0)] * (TILES + 1)] for line in lines])
+
+    def _place(self, edges: tuple[int, ...]) -> None:
+        """Give the canvases their widths."""
+        if edges != self._edges:
+            self._edges = edges
+            self._whole.clear()
+            for canvas, low, high in zip(self._canvases, edges, edges[1:], strict=False):
+                canvas.styles.width = high - low
+
+    def _show(self, lines: list[list[Strip]]) -> None:
+        for canvas, strips in zip(self._canvases, zip(*lines, strict=True), strict=True):
+            canvas.show(list(strips))
 
     def _keep(self, name: str, key: Hashable, make: Callable[[], Line]) -> Strip:
         """The strip made last time if `key`, everything that the line shows, is the same."""
@@ -102,22 +138,14 @@ class Timeline(Canvas):
             found = self._made[name] = (key, make().strip())
         return found[1]
 
-    def _row(self, name: str, area: Area, left: Part, right: Part) -> Strip:
-        """A line with an area. What stands beside it is kept apart, since the area changes more often."""
-        parts = (self._part(f"{name} left", left), area.filled, area.rest, self._part(f"{name} right", right))
-        found = self._joined.get(name)
-        if found is not None and all(a is b for a, b in zip(found[0], parts, strict=True)):
-            return found[1]
-        strip = Strip([*parts[0], *parts[1], *parts[2], *parts[3]], self._width)
-        self._joined[name] = (parts, strip)
-        return strip
-
-    def _part(self, name: str, part: Part) -> list[Segment]:
-        key, make = part
-        found = self._parts.get(name)
+    def _across(self, name: str, key: Hashable, make: Callable[[], Line]) -> list[Strip]:
+        """A line over all canvases; of one that is made again the pieces that came out equal are kept."""
+        found = self._whole.get(name)
         if found is None or found[0] != key:
-            found = self._parts[name] = (key, make().segments)
-        return found[1]
+            pieces = cut(make().to(self._edges[-1]).segments, self._edges)
+            strips = strips_of(pieces, self._edges, found[1:] if found is not None else None)
+            found = self._whole[name] = (key, pieces, strips)
+        return found[2]
 
     # one method a kind of line
 
@@ -145,8 +173,7 @@ class Timeline(Canvas):
 
     def _numbers_line(self, layout: Layout) -> Line:
         """A line that starts behind the time area."""
-        line = Line(self._theme, layout.width)
-        line.x = layout.label_width + layout.columns
+        line = Line(self._theme, layout.width, start=layout.label_width + layout.columns)
         self._bar(line)
         return line.to(layout.numbers_x)
 
@@ -176,7 +203,24 @@ class Timeline(Canvas):
             return line.right("s", layout.numbers_x + 4, "dim")
         return line.put("total s", "dim").right("last", layout.width, "dim")
 
-    def _selection(self, scene: Scene, base: Ground) -> Line:
+    def _selection(self, scene: Scene, base: Ground, frame: Hashable) -> list[Strip]:
+        """The selection's edges, its length, and the marks; most of the time a blank line."""
+        view, layout = scene.view, scene.layout
+        if view.selection is not None or view.marks or scene.snapshot.marks:
+            marks = (view.marks, len(scene.snapshot.marks))
+            return self._across("selection", (frame, marks), lambda: self._selection_line(scene, base))
+        label = self._keep("selection left", layout.label_width, lambda: self._selection_label(layout))
+        right = self._keep(
+            "selection right", (layout.width, layout.numbers_x), lambda: self._numbers_line(layout)
+        )
+        return [label, *self._areas.words("selection", ""), right]
+
+    def _selection_label(self, layout: Layout) -> Line:
+        line = Line(self._theme, layout.label_width).put("  selection", "dim").to(layout.label_width - 1)
+        self._bar(line)
+        return line
+
+    def _selection_line(self, scene: Scene, base: Ground) -> Line:
         theme, layout, view = self._theme, scene.layout, scene.view
         glyphs, columns = theme.glyphs, layout.columns
         text = [" "] * columns
@@ -199,9 +243,8 @@ class Timeline(Canvas):
             put(begin, glyphs.select_open)
         for number, mark_ns in enumerate(view.marks, 1):
             put(mark_ns, str(number % 10))
-        line = Line(theme, layout.width).put("  selection", "dim")
-        line.to(layout.label_width - 1)
-        self._bar(line)
+        line = Line(theme, layout.width)
+        line.extend(self._selection_label(layout).segments, layout.label_width)
         line.extend(blank_run("".join(text), 0, base, theme, "ink"), columns)
         line.extend(self._numbers_line(layout).segments, layout.numbers_x - line.x)
         if view.selection is not None:
@@ -212,7 +255,7 @@ class Timeline(Canvas):
             line.put(next((form for form in forms if len(form) <= room), f"+ {length}"), "ink")
         return line
 
-    def _lane(self, scene: Scene, row: DisplayRow, under_cursor: bool) -> Strip:
+    def _lane(self, scene: Scene, row: DisplayRow, under_cursor: bool) -> list[Strip]:
         theme, layout = self._theme, scene.layout
         assert self._looks is not None
         if row.empty and row.missing:
@@ -244,7 +287,8 @@ class Timeline(Canvas):
             return line.right(numbers.top, layout.width, "dim").to(layout.width)
 
         look = (size, under_cursor, row.label, row.letter, row.role, row.indent, row.empty)
-        return self._row(row.key, area, (look, left), ((size, numbers), right))
+        label = self._keep(f"{row.key} left", look, left)
+        return [label, *area, self._keep(f"{row.key} right", (size, numbers), right)]
 
     def _counters_title(self, layout: Layout) -> Line:
         theme = self._theme
@@ -255,13 +299,13 @@ class Timeline(Canvas):
         line.put(words[: layout.columns], "dim").to(layout.numbers_x - 1, "dim", rule).put(" ")
         return line.right("now", layout.numbers_x + 4, "dim").right("max", layout.numbers_x + 11, "dim")
 
-    def _counter(self, scene: Scene, counter: CounterData) -> Strip:
+    def _counter(self, scene: Scene, counter: CounterData) -> list[Strip]:
         theme, layout, now = self._theme, scene.layout, scene.snapshot.now_ns
         name = f"counter {counter.key}"
         if counter.missing is not None:
             area = self._areas.words(name, f"no data: {counter.missing}")
         else:
-            area = self._areas.chart(counter, now)
+            area = self._areas.chart(counter, now, not scene.snapshot.ended)
         numbers = scene.numbers.get(name, Numbers())
 
         size = (layout.width, layout.compact)
@@ -279,7 +323,8 @@ class Timeline(Canvas):
                 line.put(" ").put(numbers.note, "dim")
             return line.to(layout.width)
 
-        return self._row(name, area, ((size, counter.label), left), ((size, numbers), right))
+        label = self._keep(f"{name} left", (size, counter.label), left)
+        return [label, *area, self._keep(f"{name} right", (size, numbers), right)]
 
 
 def _per_column(scene: Scene) -> str:

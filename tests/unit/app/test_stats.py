@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cuzk_top import stats
 from cuzk_top.model import Snapshot
+from cuzk_top.stage_table import stage_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
 import sessions as build
@@ -58,7 +59,7 @@ def direct_children(spans: Flat, name: str, cut: float) -> float:
 @given(traces())
 def test_stage_table_against_brute_force(trace: tuple[Flat, float]) -> None:
     spans, cut = trace
-    table = {stage.name: stage for stage in stats.stage_table(build.snapshot_of(spans, cut, counters=False))}
+    table = {stage.name: stage for stage in stage_table(build.snapshot_of(spans, cut, counters=False))}
     assert set(table) == {name for name, _, _ in spans}
     proof_total = sum((cut if e is None else e) - s for n, s, e in spans if n == "prove")
     for name, stage in table.items():
@@ -92,8 +93,8 @@ def test_a_replay_at_a_moment_equals_the_live_table_then(trace: tuple[Flat, floa
     ]
     live = build.snapshot_of(then, head_ms, counters=False)
     ignored = {"minflt": None, "majflt": None, "role": "", "label": "", "indent": 0}
-    assert [replace(s, **ignored) for s in stats.stage_table(replay)] == [
-        replace(s, **ignored) for s in stats.stage_table(live)
+    assert [replace(s, **ignored) for s in stage_table(replay)] == [
+        replace(s, **ignored) for s in stage_table(live)
     ]
 
 
@@ -139,7 +140,7 @@ def finished_snapshot() -> Snapshot:
 
 
 def test_table_of_the_drawn_session() -> None:
-    table = stats.stage_table(finished_snapshot())
+    table = stage_table(finished_snapshot())
     names = [stage.name for stage in table]
     assert names[0] == "prove" and names.index("msm.h") + 1 == names.index("msm.h.digits")
     by_name = {stage.name: stage for stage in table}
@@ -149,6 +150,29 @@ def test_table_of_the_drawn_session() -> None:
     assert by_name["msm.h.reduce"].label == "reduce" and by_name["msm.h.reduce"].indent == 1
     assert by_name["synthesis.abc.eval"].role == "eval"
     assert by_name["msm.h.digits"].ns_per_point is None
+
+
+def test_shares_are_of_what_lies_inside_proofs() -> None:
+    spans: Flat = [
+        ("setup", 0, 300),
+        ("msm.h", 20, 50),  # of key generation
+        ("synthesis.witness.calculate", 310, 390),
+        ("prove", 400, 500),
+        ("synthesis", 400, 420),
+        ("msm.h", 430, 480),
+        ("verify", 505, 510),
+        ("prove", 600, None),
+        ("synthesis", 600, 630),
+        ("msm.h", 640, None),
+    ]
+    table = {stage.name: stage for stage in stage_table(build.snapshot_of(spans, 700, counters=False))}
+    # proofs: 100 ms, and 100 of the one that runs
+    assert table["prove"].share == 1
+    assert table["synthesis"].share == pytest.approx((20 + 30) / 200)
+    assert table["msm.h"].share == pytest.approx((50 + 60) / 200)
+    assert table["msm.h"].total_ns == (30 + 50 + 60) * MS
+    for name in ("setup", "synthesis.witness.calculate", "verify"):
+        assert table[name].share is None
 
 
 def test_proofs_counts_and_durations() -> None:

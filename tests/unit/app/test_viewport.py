@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,16 +109,63 @@ def test_page_stands_still_then_turns_at_nine_tenths() -> None:
 def test_page_widens_for_the_proof_that_began_on_it() -> None:
     second = 10**9
     window = Window(0, 10 * second)
-    turned = viewport.page(window, 9 * second + 1, 100, proof_start_ns=0, auto=True)
+    turned = viewport.page(window, 9 * second + 1, 100, 0, 10 * second)
     assert turned == Window(0, 20 * second)
     # a proof that has just begun gets a page of its own
-    turned = viewport.page(window, 9 * second + 1, 100, proof_start_ns=8 * second, auto=True)
+    turned = viewport.page(window, 9 * second + 1, 100, 8 * second, 10 * second)
     assert turned == Window(8 * second, 18 * second)
+    # pages of another width come with the next turn: 0.2 s proofs leave the 10 s page that a long one made
+    assert viewport.page(window, 9 * second, 100, 8 * second, 3 * second) == window
+    assert viewport.page(window, 9 * second + 1, 100, 9 * second, 3 * second) == Window(
+        9 * second, 12 * second
+    )
 
 
-@given(windows, columns, st.integers(0, 10**15), st.one_of(st.none(), st.integers(0, 10**15)), st.booleans())
+@pytest.mark.parametrize(
+    ("median_ms", "count", "column_ms"),
+    [
+        (None, 129, 20),  # 3 s / 129 = 23.3 ms; 20 is nearer than 50 and makes 2.58 s
+        (None, 88, 50),  # 34.1 ms; 20 would be 1.76 s, too short
+        (200, 129, 20),  # 0.5 s is under the shortest page: 2.5 s / 129 = 19.4 ms
+        (200, 100, 50),  # 25 ms; 20 would be 2.0 s
+        (3_754, 88, 100),  # 9.385 s / 88 = 106.6 ms; 106.6/100 < 200/106.6
+        (39_000, 129, 1_000),  # 97.5 s / 129 = 756 ms; 756/500 = 1.51 > 1000/756 = 1.32
+        (30_000, 129, 500),  # 75 s / 129 = 581 ms; 581/500 = 1.16 < 1000/581
+    ],
+)
+def test_automatic_page_holds_two_to_three_proofs(median_ms: int | None, count: int, column_ms: int) -> None:
+    median = None if median_ms is None else median_ms * 1_000_000
+    assert viewport.page_width(median, count) == column_ms * 1_000_000 * count
+
+
+@given(st.one_of(st.none(), st.integers(0, 10**14)), columns)
+def test_automatic_page_is_round_and_never_short(median: int | None, count: int) -> None:
+    width = viewport.page_width(median, count)
+    assert width >= 2_500_000_000 and width % count == 0
+    assert str(width // count).rstrip("0") in ("1", "2", "5")
+    if median is not None and median >= 2_000_000_000:
+        # steps are at most 2.5 apart, so the nearest is within its root
+        assert 2.5 / math.sqrt(2.5) <= width / median * (1 + 1e-6) <= 2.5 * math.sqrt(2.5) * (1 + 1e-4)
+
+
+def test_first_page_shows_all_so_far_if_one_step_wider_is_enough() -> None:
+    second = 10**9
+    # 88 columns of 100 ms; 10.3 s need 11.45 s: 88 columns of 200 ms
+    assert viewport.first_page(5, 5 + 10_300_000_000, 8_800_000_000, 88) == Window(5, 5 + 17_600_000_000)
+    assert viewport.first_page(5, 5 + 7 * second, 8_800_000_000, 88) == Window(5, 5 + 8_800_000_000)
+    # 20 s would need 22.3 s: too long ago, so the page will turn
+    assert viewport.first_page(5, 5 + 20 * second, 8_800_000_000, 88) == Window(5, 5 + 8_800_000_000)
+
+
+@given(
+    windows,
+    columns,
+    st.integers(0, 10**15),
+    st.one_of(st.none(), st.integers(0, 10**15)),
+    st.one_of(st.none(), widths),
+)
 def test_page_always_contains_now(
-    window: Window, count: int, ahead: int, back: int | None, auto: bool
+    window: Window, count: int, ahead: int, back: int | None, auto: int | None
 ) -> None:
     now = window.t0_ns + ahead
     turned = viewport.page(window, now, count, None if back is None else now - back, auto)

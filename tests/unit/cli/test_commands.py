@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from cli_cases import CASES, Command
 
+from cuzk_top.cli import build_parser
+
 MULTIPLIER = CASES / "multiplier-bn254"
 KEY, WITNESS = MULTIPLIER / "circuit.zkey", MULTIPLIER / "witness.wtns"
 
@@ -156,6 +158,21 @@ def test_bad_arguments_end_in_one_line_and_2(arguments: list[str], names: str, c
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert names in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "theme", "ascii_only"),
+    [
+        ("--theme light demo", "light", False),
+        ("demo --theme light", "light", False),
+        ("--theme light --ascii demo --theme dark", "dark", True),
+        ("demo", "auto", False),
+        ("", "auto", False),
+    ],
+)
+def test_screen_options_work_before_and_behind_the_command(line: str, theme: str, ascii_only: bool) -> None:
+    args = build_parser().parse_args(line.split())
+    assert (args.theme, args.ascii) == (theme, ascii_only)
 
 
 def test_plain_cuzk_top_without_sessions_says_how_to_get_one(cuzk_top: Command) -> None:
