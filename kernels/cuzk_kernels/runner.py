@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels import errors
@@ -39,14 +39,14 @@ def emit(event: str, **fields: object) -> None:
 
 def die_with_parent() -> None:
     """Ask the kernel to end this process when the viewer that started it dies, so no proof runs on unseen."""
-    import ctypes  # noqa: PLC0415 - only this process needs it
+    import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def run_prove(args: argparse.Namespace, backend: Backend) -> None:
     """Prove real files ``args.repeat`` times; every proof is verified before it is written."""
-    from cuzk_kernels import formats, groth16  # noqa: PLC0415 - after the ring is open, so start-up is visible
+    from cuzk_kernels import formats, groth16
 
     cuzk_tracer.meta(job=Path(args.zkey).name)
     for number in range(1, args.repeat + 1):
@@ -60,7 +60,7 @@ def run_prove(args: argparse.Namespace, backend: Backend) -> None:
 
 def run_demo(args: argparse.Namespace, backend: Backend) -> None:
     """Prove the hash-chain circuit with a fresh witness each time; 0 proofs: until stopped."""
-    from cuzk_kernels import groth16, setup  # noqa: PLC0415
+    from cuzk_kernels import groth16, setup
 
     cuzk_tracer.meta(job="demo")
     demo = setup.demo(backend, Path(args.directory))
@@ -85,7 +85,11 @@ def report_proof(number: int, started: float, result: Proved, **paths: str) -> N
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """The command line of the prover process; people use ``cuzk-top prove`` and ``cuzk-top demo`` instead."""
     parser = argparse.ArgumentParser(prog="python -m cuzk_kernels.runner")
-    parser.add_argument("--backend", default="auto", choices=["auto", "native", "python"])
+    parser.add_argument("--backend", default="auto", choices=["auto", "cuda", "native", "python"])
+    parser.add_argument("--device", default="0")
+    parser.add_argument("--h2d", default="pool", choices=["pageable", "register", "pool"])
+    parser.add_argument("--b-g2", default="gpu", choices=["gpu", "cpu"])
+    parser.add_argument("--gpu-memory", type=int, metavar="MIB")
     parser.add_argument("--die-with-parent", action="store_true")
     verbs = parser.add_subparsers(dest="verb", required=True)
     prove = verbs.add_parser("prove")
@@ -104,6 +108,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def cuda_options(args: argparse.Namespace) -> Any:
+    """The switches of the CUDA back end. Raises InputError for a bad list of devices."""
+    from cuzk_kernels.backend import CudaOptions
+
+    try:
+        devices = tuple(int(part) for part in args.device.split(","))
+    except ValueError:
+        raise errors.InputError(f"--device {args.device}: give numbers such as 0 or 0,1") from None
+    if len(set(devices)) != len(devices):
+        raise errors.InputError(f"--device {args.device}: each device once")
+    memory = None if args.gpu_memory is None else args.gpu_memory << 20
+    return CudaOptions(devices, args.h2d, args.b_g2, memory)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; errors a user can cause become one event and their exit code, never a traceback."""
     args = parse(argv)
@@ -112,10 +130,11 @@ def main(argv: list[str] | None = None) -> int:
     cuzk_tracer.open()
     emit("ring", path=cuzk_tracer.ring_path(), problem=cuzk_tracer.problem())
     try:
-        from cuzk_kernels import backend as backends  # noqa: PLC0415
+        from cuzk_kernels import backend as backends
 
-        backend, why = backends.choose(args.backend)
-        cuzk_tracer.meta(backend=f"cpu-{backend.name}", threads=str(backend.threads))
+        backend, why = backends.choose(args.backend, cuda_options(args))
+        place = "gpu" if backend.name == "cuda" else "cpu"
+        cuzk_tracer.meta(backend=f"{place}-{backend.name}", threads=str(backend.threads))
         if why:
             emit("note", text=why)
         args.run(args, backend)

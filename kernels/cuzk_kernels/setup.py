@@ -61,7 +61,7 @@ def demo(
 
 
 def _make(backend: "Backend", folder: Path, curve: Curve, rounds: int) -> None:
-    import shutil  # noqa: PLC0415 (slow to import, needed the first time only)
+    import shutil
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")

@@ -101,7 +101,7 @@ class Bench:
         return view
 
     def bases(self, curve, group, log):
-        if (curve, group) not in self._bases or self._bases[curve, group].count < 1 << log:
+        if (curve, group) not in self._bases or self._bases[curve, group].total < 1 << log:
             self._bases.pop((curve, group), None)
             n = 1 << log
             words = np.zeros((n, 8), np.uint32)
@@ -120,7 +120,7 @@ class Bench:
         view = self.pinned(words)
         ops = curve.group(group)
         expected = ops.mul(ops.generator, weighted_sum(words, curve.r))
-        bits = bits or gpu_msm.window_bits(curve.r.bit_length(), group, float(n))
+        bits = bits or gpu_msm.window_bits(curve.r.bit_length(), float(n))
         scalars = self.device.alloc(32 * n)
         feed = gpu_msm.Feed(Borrowed(view, 32 * n).address)
         times, log_of_steps, good = [], {}, True
@@ -131,13 +131,18 @@ class Bench:
             if k > 1:
                 times.append(1e3 * (time.perf_counter() - start))
             good = good and result == expected
-        steps = {name: round(sum(self.device.elapsed_ms(*pair) for pair in pairs), 3) for name, pairs in log_of_steps.items()}
+        steps = {
+            name: round(sum(self.device.elapsed_ms(*pair) for pair in pairs), 3)
+            for name, pairs in log_of_steps.items()
+        }
         self.device.pool.trim()
         return statistics.median(times), good, bits, steps
 
     def run_msm(self):
         for (curve, group, log), goals in MSM_GOALS.items():
-            if (self.args.quick and log > 22) or (self.args.sizes and f"{curve.name}-g{group}-{log}" not in self.args.sizes):
+            if (self.args.quick and log > 22) or (
+                self.args.sizes and f"{curve.name}-g{group}-{log}" not in self.args.sizes
+            ):
                 continue
             widths = self.args.bits or [None]
             for bits in widths:
@@ -169,7 +174,12 @@ class Bench:
                     end = self.device.event()
                     self.device.finish(end)
                     times.append(self.device.elapsed_ms(start, end))
-                self.row(f"{curve.label} {'NTT' if up else 'iNTT'} 2^{log}", statistics.median(times[2:]), goals, good)
+                self.row(
+                    f"{curve.label} {'NTT' if up else 'iNTT'} 2^{log}",
+                    statistics.median(times[2:]),
+                    goals,
+                    good,
+                )
 
     def run_copy(self):
         size = 256 << 20
@@ -184,7 +194,13 @@ class Bench:
             self.device.finish(end)
             times.append(self.device.elapsed_ms(start, end))
         good = self.device.read(block.address + size - 16, 16) == b"\7" * 16
-        self.row("H2D pinned", size / statistics.median(times[1:]) / 1e6, (None, None, None, COPY_GOAL, 55.5), good, "GB/s")
+        self.row(
+            "H2D pinned",
+            size / statistics.median(times[1:]) / 1e6,
+            (None, None, None, COPY_GOAL, 55.5),
+            good,
+            "GB/s",
+        )
 
     def run_dense(self, log=20):
         """The work of a proof with 2^log constraints, wires and full-width values: a, b, c and the witness from
@@ -202,7 +218,7 @@ class Bench:
         want_h = curve.g1.mul(curve.g1.generator, weighted_sum(h_words, curve.r))
         log_w = weighted_sum(vectors[3], curve.r)
         want_w, want_w2 = curve.g1.mul(curve.g1.generator, log_w), curve.g2.mul(curve.g2.generator, log_w)
-        bits = [gpu_msm.window_bits(curve.r.bit_length(), group, float(n)) for group in (1, 2)]
+        bits = [gpu_msm.window_bits(curve.r.bit_length(), float(n))] * 2
         backend, times, good = self.backend, [], True
         for k in range(6):
             start = time.perf_counter()
@@ -220,7 +236,11 @@ class Bench:
                 backend.ntt(v)
             h = backend.pointwise(*vecs)
             jobs = [(1, g1, h.address)] + [(1, g1, scalars.address)] * 3 + [(2, g2, scalars.address)]
-            results = backend.sum_many([(curve, group, bases, at, bits[group - 1]) for group, bases, at in jobs])
+            started = [
+                backend._start(gpu_msm.Msm(self.device, curve, group, bases, at, bits[group - 1]), self.steps)
+                for group, bases, at in jobs
+            ]
+            results = [backend._finish(msm, self.steps) for msm in started]
             if k:
                 times.append(1e3 * (time.perf_counter() - start))
             good = good and results == [want_h, want_w, want_w, want_w, want_w2]

@@ -1,20 +1,23 @@
 """The CUDA back end: vectors and keys live on the GPU, the host launches and adds up what is left.
 
-Bases of a key stay on the device while the memory budget lasts (the least recently used go first); arrays that
-are larger than the budget are streamed through two buffers, the copy of one part hidden behind the work on the
-other. MSMs of a few points, key generation and field checks of small things go to the host's back end.
+Bases of a key stay on the device while the memory budget lasts (the least recently used go first); arrays
+larger than the budget are streamed through two buffers, the copy of one part hidden behind the work on the
+other. MSMs and checks of a few points go to the host's back end.
 """
 
-from collections import OrderedDict
+import threading
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels.backend import gpu_msm
-from cuzk_kernels.backend.gpu_memory import H2D_MODES, Stager
+from cuzk_kernels.backend.gpu_memory import H2D_MODES
 from cuzk_kernels.backend.gpu_msm import Bases, Feed, Msm
 from cuzk_kernels.backend.gpu_ntt import Domain
 from cuzk_kernels.backend.gpu_points import check_constants, combine, fixed_table
+from cuzk_kernels.backend.gpu_site import H2D_KEY, Site
 from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, CoefError, MsmSteps
 from cuzk_kernels.errors import InputError
 
@@ -31,7 +34,17 @@ NOTHING = (1 << 64) - 1
 UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
 
 H2D_SCALARS = cuzk_tracer.span("h2d.scalars", a0="bytes", stage=True)
-H2D_KEY = cuzk_tracer.span("h2d.key", a0="bytes", stage=True)
+
+
+def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:
+    """One thread at a time, with the device usable from it."""
+
+    @wraps(method)
+    def call(self: "CudaBackend", *arguments: Any, **named: Any) -> Any:
+        with self._lock, self.device.entered():
+            return method(self, *arguments, **named)
+
+    return call
 
 
 class GpuVec:
@@ -67,8 +80,20 @@ class GpuVec:
 class GpuScalars:
     """Plain scalars on the device. sample: some of them on the host, to choose digit widths by."""
 
-    def __init__(self, owner: "CudaBackend", block: "Block", count: int, host: memoryview | None = None) -> None:
+    def __init__(
+        self, owner: "CudaBackend", block: "Block", count: int, host: memoryview | None = None
+    ) -> None:
         self.owner, self.block, self.count, self.host = owner, block, count, host
+        self._copies: dict[int, Block] = {}
+
+    def on(self, site: Site) -> int:
+        """Their address on a device, copied there through the host where it is another one."""
+        if site is self.owner.first:
+            return self.address
+        if id(site) not in self._copies:
+            data = self.host if self.host is not None else self.tobytes()
+            self._copies[id(site)] = site.upload(data, SCALAR_BYTES * self.count)
+        return self._copies[id(site)].address
 
     def __len__(self) -> int:
         return self.count
@@ -92,6 +117,29 @@ class _Coefficients:
         return self.offsets.size + self.wires.size + self.values.size
 
 
+class Later:
+    """A call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="b-g2")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:  # raised where the result is asked for
+            self._error = error
+
+    def result(self) -> Any:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 def _grid(items: int) -> tuple[int, int]:
     return max(1, min(-(-items // 256), 1 << 16)), 256
 
@@ -113,20 +161,19 @@ class CudaBackend:
             raise InputError(f"--h2d {h2d}: choose one of {', '.join(H2D_MODES)}")
         if b_g2 not in ("gpu", "cpu"):
             raise InputError(f"--b-g2 {b_g2}: choose gpu or cpu")
-        self.devices, self.device, self.host = devices, devices[0], host
-        self.h2d, self.b_g2 = h2d, b_g2
-        self.threads = host.threads
-        self.budget = memory if memory is not None else devices[0].memory()[0] * 3 // 4
-        self.stager = Stager(devices[0], h2d)
-        self._resident: OrderedDict[Any, tuple[Any, Any]] = OrderedDict()
+        self.sites = [Site(device, h2d, memory) for device in devices]
+        self.first = self.sites[0]
+        self.device, self.stager = self.first.device, self.first.stager
+        self._lock = threading.RLock()
+        self.host, self.b_g2, self.threads = host, b_g2, host.threads
         self._domains: dict[tuple[str, int], Domain] = {}
         self._witness: tuple[memoryview, Block] | None = None
-        cuzk_tracer.meta(
-            gpu=", ".join(device.name for device in devices), h2d=h2d, b_g2=b_g2, gpu_budget=str(self.budget)
-        )
+        names = ", ".join(site.device.name for site in self.sites)
+        cuzk_tracer.meta(gpu=names, h2d=h2d, b_g2=b_g2, gpu_budget=str(self.first.budget))
 
     # Checks
 
+    @_exclusive
     def point_check(
         self, curve: "Curve", group: int, points: memoryview, count: int, subgroup: bool
     ) -> tuple[int, str] | None:
@@ -138,7 +185,7 @@ class CudaBackend:
         table = device.alloc(len(constants))
         device.upload_bytes(table.address, constants)
         result = self._least()
-        data = self._upload(points, size * count)
+        data = self.first.upload(points, size * count)
         subgroup = subgroup and not curve.group(group).cofactor_one
         device.launch(
             f"{curve.name}-g{group}", "check_points", max(1, min(-(-count * group // 128), 4 * device.processors)), 128,
@@ -147,6 +194,7 @@ class CudaBackend:
         found = self._u64(result)
         return None if found == NOTHING else (found >> 2, POINT_PROBLEMS[found & 3])
 
+    @_exclusive
     def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
         if count == 0:
             return None
@@ -160,6 +208,7 @@ class CudaBackend:
 
     # Vectors
 
+    @_exclusive
     def eval_ab(
         self, curve: "Curve", coefs: memoryview, n_coefs: int, witness: memoryview, n_vars: int, domain: int
     ) -> tuple[GpuVec, GpuVec]:
@@ -172,6 +221,7 @@ class CudaBackend:
         )  # fmt: skip
         return a, b
 
+    @_exclusive
     def product(self, a: GpuVec, b: GpuVec) -> GpuVec:
         _check_alike(a, b)
         c = GpuVec(self, a.curve, a.length)
@@ -179,6 +229,7 @@ class CudaBackend:
         self._launch(a.curve, "product", a.length, a.address, b.address, c.address, a.length)
         return c
 
+    @_exclusive
     def vector(self, curve: "Curve", data: bytes | memoryview) -> GpuVec:
         """From plain little-endian integers of 32 bytes, in natural order."""
         vec = GpuVec(self, curve, len(data) // SCALAR_BYTES)
@@ -186,6 +237,7 @@ class CudaBackend:
         self._launch(curve, "montgomery", vec.length, vec.address, vec.address, vec.length, 1)
         return vec
 
+    @_exclusive
     def intt(self, v: GpuVec) -> None:
         """Leaves the coefficients in bit-reversed order, where `coset` and `ntt` want them."""
         self._order(v, False)
@@ -198,11 +250,13 @@ class CudaBackend:
             raise ValueError("shifted already")
         v.shifted = True
 
+    @_exclusive
     def ntt(self, v: GpuVec) -> None:
         self._order(v, True)
         self.domain(v.curve, v.log).run(v.address, up=True, coset=v.shifted)
         v.reversed = v.shifted = False
 
+    @_exclusive
     def pointwise(self, a: GpuVec, b: GpuVec, c: GpuVec) -> GpuScalars:
         _check_alike(a, b)
         _check_alike(a, c)
@@ -220,7 +274,8 @@ class CudaBackend:
 
     # Sums of points
 
-    def scalars(self, curve: "Curve", data: memoryview, count: int) -> Any:  # noqa: ARG002 (plain)
+    @_exclusive
+    def scalars(self, curve: "Curve", data: memoryview, count: int) -> Any:
         if count < SMALL:
             return self.host.scalars(curve, data, count)
         block = self._witness_block(data, count)
@@ -236,42 +291,94 @@ class CudaBackend:
         full, short = float(count), 0.0
         if isinstance(scalars, GpuScalars) and scalars.host is not None:
             full, short = _widths(curve, scalars.host, offset, count)
-        return gpu_msm.window_bits(curve.r.bit_length(), group, full, short)
+        return gpu_msm.window_bits(curve.r.bit_length(), full, short)
 
     def msm(
-        self, curve: "Curve", group: int, points: memoryview, scalars: Any, offset: int, count: int, steps: MsmSteps
-    ) -> "Point":
+        self, curve: "Curve", group: int, points: memoryview, scalars: Any, offset: int, count: int,
+        steps: MsmSteps,
+    ) -> "Point":  # fmt: skip
+        return self.msm_begin(curve, group, points, scalars, offset, count, steps)()
+
+    @_exclusive
+    def msm_begin(
+        self, curve: "Curve", group: int, points: memoryview, scalars: Any, offset: int, count: int,
+        steps: MsmSteps,
+    ) -> "Callable[[], Point]":  # fmt: skip
+        """Start an MSM; the result is what the returned call gives. Several may be under way.
+
+        They run one after the other on a device; with several devices each goes to the one with the least work
+        so far, or where its points are.
+        """
         if offset < 0 or count < 0 or offset + count > len(scalars):
             raise ValueError(f"scalars {offset} to {offset + count} of {len(scalars)}")
         if not isinstance(scalars, GpuScalars):
-            return self.host.msm(curve, group, points, scalars, offset, count, steps)
+            result = self.host.msm(curve, group, points, scalars, offset, count, steps)
+            return lambda: result
         if count < SMALL or (group == 2 and self.b_g2 == "cpu"):
-            first, last = SCALAR_BYTES * offset, SCALAR_BYTES * (offset + count)
-            data = memoryview(bytearray(scalars.tobytes()[first:last]))
-            return self.host.msm(curve, group, points, self.host.scalars(curve, data, count), 0, count, steps)
+            return self._on_host(curve, group, points, scalars, offset, count, steps)
+        site = self._site(points, count * group)
         bits = self.window_bits(curve, group, count, scalars, offset)
-        first = scalars.address + SCALAR_BYTES * offset
-        return self.sum_bases(curve, group, self.bases(curve, group, points, count), first, bits, steps)
+        first = scalars.on(site) + SCALAR_BYTES * offset
+        if count * curve.point_bytes(group) > site.budget:
+            result = self._streamed(site, curve, group, points, first, count, bits, steps)
+            return lambda: result
+        bases = site.bases(curve, group, points, count)
+        if bases.total == 0:
+            return lambda: None
+        msm = self._start(Msm(site.device, curve, group, bases, first, bits), steps)
+        return lambda: self._finish(msm, steps)
 
+    def _site(self, points: memoryview, work: float) -> Site:
+        site = next((s for s in self.sites if s.keeps(points)), None) or min(self.sites, key=lambda s: s.load)
+        site.load += work
+        return site
+
+    def _on_host(
+        self, curve: "Curve", group: int, points: memoryview, scalars: "GpuScalars", offset: int, count: int,
+        steps: MsmSteps,
+    ) -> "Callable[[], Point]":  # fmt: skip
+        """An MSM on the host's threads, beside what the GPU does."""
+        data = scalars.host if scalars.host is not None else memoryview(bytearray(scalars.tobytes()))
+        values = self.host.scalars(curve, data, len(scalars))
+        job = Later(lambda: self.host.msm(curve, group, points, values, offset, count, steps))
+        return job.result
+
+    def _streamed(
+        self, site: Site, curve: "Curve", group: int, points: memoryview, scalars: int, count: int, bits: int,
+        steps: MsmSteps,
+    ) -> "Point":  # fmt: skip
+        """Points that do not fit: in parts through two buffers, one filled while the other is worked on."""
+        size, device = curve.point_bytes(group), site.device
+        part = max(SMALL, site.budget // (8 * size))
+        buffers = [device.alloc(size * part) for _ in range(2)]
+        total: Point = None
+        running: Msm | None = None
+        for number, at in enumerate(range(0, count, part)):
+            n = min(part, count - at)
+            buffer = buffers[number % 2]
+            site.stager.copy(buffer.address, points[size * at : size * (at + n)], size * n, device.copy)
+            device.wait_for(device.event(device.copy))
+            bases = gpu_msm.load_bases(device, curve, group, buffer.address, n)
+            if running is not None:
+                total = curve.group(group).add(total, self._finish(running, UNTRACED))
+                running = None
+            if bases.total:
+                first = scalars + SCALAR_BYTES * at
+                running = self._start(Msm(device, curve, group, bases, first, bits), steps)
+        if running is not None:
+            total = curve.group(group).add(total, self._finish(running, steps))
+        return total
+
+    @_exclusive
     def sum_bases(
         self, curve: "Curve", group: int, bases: Bases, scalars: int, bits: int, steps: MsmSteps,
         feed: Feed | None = None,
     ) -> "Point":  # fmt: skip
-        """The MSM of resident bases and the plain scalars at a device address, or still on their way there."""
-        if bases.count == 0:
+        """The MSM of bases on the first device and scalars at an address there, or on their way to it."""
+        if bases.total == 0:
             return None
         msm = self._start(Msm(self.device, curve, group, bases, scalars, bits), steps, feed)
         return self._finish(msm, steps)
-
-    def sum_many(self, jobs: "list[tuple[Curve, int, Bases, int, int]]") -> "list[Point]":
-        """MSMs one behind the other on the device, the host adding up what one left while the next runs.
-
-        A job is (curve, group, bases, address of the scalars, window bits).
-        """
-        started = [
-            self._start(Msm(self.device, *job), UNTRACED) if job[2].count else None for job in jobs
-        ]
-        return [None if msm is None else self._finish(msm, UNTRACED) for msm in started]
 
     def _start(self, msm: Msm, steps: MsmSteps, feed: Feed | None = None) -> Msm:
         try:
@@ -285,6 +392,7 @@ class CudaBackend:
             msm.release()  # what is enqueued next may use the buffers: it runs later
         return msm
 
+    @_exclusive
     def _finish(self, msm: Msm, steps: MsmSteps) -> "Point":
         with steps.horner:
             points, powers = msm.points()
@@ -292,16 +400,7 @@ class CudaBackend:
         msm.done()
         return result
 
-    def bases(self, curve: "Curve", group: int, points: memoryview, count: int) -> Bases:
-        """A key's points on the device, kept for the next proof."""
-        size = curve.point_bytes(group) * count
-        return self._keep(points, size, lambda: self._load_bases(curve, group, points, count))
-
-    def _load_bases(self, curve: "Curve", group: int, points: memoryview, count: int) -> Bases:
-        with H2D_KEY(count * curve.point_bytes(group)):
-            block = self._upload(points, count * curve.point_bytes(group))
-            return gpu_msm.load_bases(self.device, curve, group, block.address, count)
-
+    @_exclusive
     def fixed_base(self, curve: "Curve", group: int, base: "Point", scalars: Any, count: int) -> bytes:
         if base is None:
             return bytes(count * curve.point_bytes(group))
@@ -329,25 +428,22 @@ class CudaBackend:
 
     # What lies on the device
 
-    def _upload(self, data: memoryview | bytes, size: int) -> "Block":
-        block = self.device.alloc(size)
-        self.stager.copy(block.address, data, size)
-        return block
-
     def _witness_block(self, witness: memoryview, count: int) -> "Block":
         """The witness on the device: copied once for its check, A.w and the MSMs of one proof."""
         if self._witness is not None and self._witness[0] is witness:
             return self._witness[1]
         with H2D_SCALARS(SCALAR_BYTES * count):
-            block = self._upload(witness, SCALAR_BYTES * count)
+            block = self.first.upload(witness, SCALAR_BYTES * count)
         self._witness = witness, block
         return block
 
     def _coefficients(
         self, curve: "Curve", coefs: memoryview, n: int, wires: int, domain: int
     ) -> _Coefficients:
-        return self._keep(
-            coefs, COEF_BYTES * n + 8 * domain, lambda: self._load_coefficients(curve, coefs, n, wires, domain)
+        return self.first.keep(  # type: ignore[no-any-return]
+            coefs,
+            COEF_BYTES * n + 8 * domain,
+            lambda: self._load_coefficients(curve, coefs, n, wires, domain),
         )
 
     def _load_coefficients(
@@ -355,12 +451,20 @@ class CudaBackend:
     ) -> _Coefficients:
         device, unit = self.device, f"{curve.name}-scalars"
         with H2D_KEY(COEF_BYTES * n):
-            records = self._upload(coefs, COEF_BYTES * n)
+            records = self.first.upload(coefs, COEF_BYTES * n)
         counts = device.alloc(4 * 2 * domain)
         device.clear(counts.address, 4 * 2 * domain)
         result = self._least()
         device.launch(
-            unit, "count_coefficients", *_grid(n), records.address, n, wires, domain, counts.address, result.address
+            unit,
+            "count_coefficients",
+            *_grid(n),
+            records.address,
+            n,
+            wires,
+            domain,
+            counts.address,
+            result.address,
         )
         bad = self._u64(result)
         if bad != NOTHING:
@@ -379,27 +483,6 @@ class CudaBackend:
         )  # fmt: skip
         device.synchronize()
         return _Coefficients(offsets, ordered, values)
-
-    def _keep(self, source: memoryview, size: int, load: Any) -> Any:
-        """What `load` made of a key's bytes, kept while the budget lasts; the least recently used goes first.
-
-        The entry holds the memoryview, so that its identity is not reused while the entry lives.
-        """
-        key = id(source)
-        entry = self._resident.get(key)
-        if entry is not None and entry[0] is source:
-            self._resident.move_to_end(key)
-            return entry[1]
-        while self._resident and self._kept_bytes() + size > self.budget:
-            self._resident.popitem(last=False)
-            self.device.pool.trim()
-        value = load()
-        if size <= self.budget:
-            self._resident[key] = source, value
-        return value
-
-    def _kept_bytes(self) -> int:
-        return sum(value.size for _, value in self._resident.values())
 
     def _order(self, v: GpuVec, want_reversed: bool) -> None:
         if v.reversed != want_reversed:

@@ -116,7 +116,10 @@ def _compile(unit: str, target: str, record_path: Path, nvcc: str, version: str,
     command = [nvcc, *flags, f"-I{SOURCES}"]
     mode = ["-cubin", f"-arch={target}"]
     if target not in _run([nvcc, "--list-gpu-code"]):
-        mode = ["-ptx", "-arch=" + _run([nvcc, "--list-gpu-arch"]).split()[-1]]  # the driver compiles the rest
+        mode = [
+            "-ptx",
+            "-arch=" + _run([nvcc, "--list-gpu-arch"]).split()[-1],
+        ]  # the driver compiles the rest
     record_path.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(3):
         sources = _dependencies([*command, *mode[1:], "-M", str(SOURCES / source)])

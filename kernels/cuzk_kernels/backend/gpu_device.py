@@ -8,7 +8,8 @@ through ctypes, because PyCUDA's functions for it want numpy arrays.
 import atexit
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cuzk_kernels.backend import gpu_build
@@ -18,11 +19,12 @@ from cuzk_kernels.errors import MissingError
 INSTALL = "install it with: pip install 'cuzk-top[gpu]'"
 _MIN_CAPABILITY = (8, 0)
 _POOL_STEP = 1 << 20
+_current = threading.local()  # the device whose context is current
 
 
 def _driver() -> Any:
     try:
-        import pycuda.driver as driver  # noqa: PLC0415
+        from pycuda import driver
     except ImportError as error:
         if "libcuda" in str(error):
             raise MissingError("no NVIDIA driver: libcuda.so.1 cannot be loaded on this machine") from None
@@ -109,6 +111,19 @@ class Pinned:
             self._cuda.cuMemFreeHost(ctypes.c_void_p(self.address))
 
 
+class Event:
+    """A moment on a stream. PyCUDA's own cannot be released from another thread."""
+
+    def __init__(self, cuda: ctypes.CDLL) -> None:
+        self._cuda, self.handle = cuda, ctypes.c_void_p()
+        if cuda.cuEventCreate(ctypes.byref(self.handle), 0) != 0:
+            raise MissingError("the GPU gives no more events; nothing was written")
+
+    def __del__(self) -> None:
+        if self.handle:
+            self._cuda.cuEventDestroy_v2(self.handle)
+
+
 class Device:
     """GPU number `index`, its context current on the calling thread."""
 
@@ -139,8 +154,8 @@ class Device:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._handle = ctypes.c_void_p()
         self._cuda.cuCtxGetCurrent(ctypes.byref(self._handle))
-        self._thread = threading.local()
-        self._thread.attached = True
+        _current.device = self
+        self._owner = threading.get_ident()
         self.pool = Pool(self._allocate, self._free, self._describe)
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Any] = {}
@@ -150,13 +165,29 @@ class Device:
         self._kept: list[Pinned] = []
         self._scratch: list[Pinned] = []
 
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let the calling thread use the device. PyCUDA keeps a stack of contexts for each thread, and ends the
+        process when one is left on it."""
+        if threading.get_ident() == self._owner:
+            yield
+            return
+        self._context.push()
+        before, _current.device = getattr(_current, "device", None), self
+        try:
+            yield
+        finally:
+            self._context.pop()
+            _current.device = before
+
     def attach(self) -> None:
-        """Make the device usable from the calling thread."""
-        if not getattr(self._thread, "attached", False):
+        """Make this the calling thread's device, of several."""
+        if getattr(_current, "device", None) is not self:
             self._check(self._cuda.cuCtxSetCurrent(self._handle), "use from another thread")
-            self._thread.attached = True
+            _current.device = self
 
     def _allocate(self, size: int) -> int | None:
+        self.attach()
         pointer = ctypes.c_uint64()
         status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
         return pointer.value if status == 0 else None
@@ -222,39 +253,42 @@ class Device:
     def upload(self, target: int, source: int, size: int, stream: Any = None) -> None:
         """Copy host bytes at an address; asynchronous where they are pinned."""
         if size:
-            handle = (stream or self.compute).handle
+            self.attach()
+            handle = self._stream(stream)
             status = self._cuda.cuMemcpyHtoDAsync_v2(
-                ctypes.c_uint64(target), ctypes.c_void_p(source), ctypes.c_size_t(size), ctypes.c_void_p(handle)
+                ctypes.c_uint64(target),
+                ctypes.c_void_p(source),
+                ctypes.c_size_t(size),
+                handle,
             )
             self._check(status, "copying to the device")
 
     def download(self, target: int, source: int, size: int, stream: Any = None) -> None:
         if size:
-            handle = (stream or self.compute).handle
+            self.attach()
+            handle = self._stream(stream)
             status = self._cuda.cuMemcpyDtoHAsync_v2(
-                ctypes.c_void_p(target), ctypes.c_uint64(source), ctypes.c_size_t(size), ctypes.c_void_p(handle)
+                ctypes.c_void_p(target),
+                ctypes.c_uint64(source),
+                ctypes.c_size_t(size),
+                handle,
             )
             self._check(status, "copying from the device")
 
     def clear(self, target: int, size: int) -> None:
         """Zeros, in stream order; size is a multiple of 4."""
         if size:
+            self.attach()
             status = self._cuda.cuMemsetD32Async(
                 ctypes.c_uint64(target), 0, ctypes.c_size_t(size // 4), ctypes.c_void_p(self.compute.handle)
             )
             self._check(status, "clearing memory")
 
-    def copy_within(self, target: int, source: int, size: int) -> None:
-        status = self._cuda.cuMemcpyDtoDAsync_v2(
-            ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size),
-            ctypes.c_void_p(self.compute.handle),
-        )  # fmt: skip
-        self._check(status, "copying on the device")
-
     def launch(
         self, unit: str, name: str, grid: int | tuple[int, int], block: int, *arguments: int, shared: int = 0
     ) -> None:
         """Enqueue a kernel of a unit on the compute stream."""
+        self.attach()
         function = self._function(unit, name)
         if shared > self._shared.get((unit, name), 48 << 10):
             function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
@@ -288,29 +322,37 @@ class Device:
             self._cuda.cuMemcpyDtoH_v2(text, ctypes.c_uint64(int(address)), ctypes.c_size_t(size))
             embedded = text.value.decode()
             if embedded != built.fingerprint:
-                raise MissingError(f"the kernels {built.path} are not those they claim to be: delete the file")
+                raise MissingError(
+                    f"the kernels {built.path} are not those they claim to be: delete the file"
+                )
             self.fingerprints[unit] = embedded
             self._modules[unit] = module
         return module
 
-    def event(self, stream: Any = None) -> Any:
-        event = self._driver.Event()
-        event.record(stream or self.compute)
+    def event(self, stream: Any = None) -> "Event":
+        """An event behind everything enqueued on the stream so far."""
+        self.attach()
+        event = Event(self._cuda)
+        self._check(self._cuda.cuEventRecord(event.handle, self._stream(stream)), "recording an event")
         return event
 
-    def wait_for(self, event: Any, stream: Any = None) -> None:
+    def wait_for(self, event: "Event", stream: Any = None) -> None:
         """Later work of the stream runs after the event."""
-        (stream or self.compute).wait_for_event(event)
+        self.attach()
+        self._check(self._cuda.cuStreamWaitEvent(self._stream(stream), event.handle, 0), "waiting")
 
-    def finish(self, event: Any) -> None:
-        """Block until the event has happened."""
-        try:
-            event.synchronize()
-        except self._driver.Error as error:
-            raise MissingError(f"GPU {self.index} failed: {error}; nothing was written") from None
+    def finish(self, event: "Event") -> None:
+        """Block until the event has happened: where a fault of earlier work shows."""
+        self.attach()
+        self._check(self._cuda.cuEventSynchronize(event.handle), "the work on the device")
 
-    def elapsed_ms(self, start: Any, end: Any) -> float:
-        return float(end.time_since(start))
+    def elapsed_ms(self, start: "Event", end: "Event") -> float:
+        out = ctypes.c_float()
+        self._check(self._cuda.cuEventElapsedTime(ctypes.byref(out), start.handle, end.handle), "timing")
+        return out.value
+
+    def _stream(self, stream: Any) -> ctypes.c_void_p:
+        return ctypes.c_void_p((stream or self.compute).handle)
 
     def synchronize(self) -> None:
         self.finish(self.event())

@@ -5,7 +5,7 @@ other is filled. Memory that is page-locked already (`Stager.pinned`) is copied 
 """
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuzk_kernels.backend.native_library import Borrowed
 
@@ -23,7 +23,7 @@ class Stager:
     def __init__(self, device: "Device", mode: str) -> None:
         self.device, self.mode = device, mode
         self._pool = device.pinned(2 * _HALF) if mode == "pool" else None
-        self._sent: list[object] = [None, None]
+        self._sent: list[Any] = [None, None]
         self._ranges: list[tuple[int, int]] = []
 
     def pinned(self, size: int) -> memoryview:
@@ -33,23 +33,23 @@ class Stager:
         self.device.keep(memory)
         return memory.view
 
-    def copy(self, target: int, data: memoryview | bytes, size: int) -> None:
-        """Copy the first `size` bytes of data to a device address, before what is enqueued next."""
+    def copy(self, target: int, data: memoryview | bytes, size: int, stream: Any = None) -> None:
+        """Copy the first `size` bytes of data to a device address, in the order of the stream."""
         source = Borrowed(data, size)
         address = source.address
         if address is None:
             return
         if any(first <= address and address + size <= last for first, last in self._ranges):
-            self.device.upload(target, address, size)
+            self.device.upload(target, address, size, stream)
         elif self._pool is not None:
-            self._through_pool(target, address, size)
+            self._through_pool(target, address, size, stream)
         elif self.mode == "register":
-            self._registered(target, address, size)
+            self._registered(target, address, size, stream)
         else:
-            self.device.upload(target, address, size)
-            self.device.synchronize()  # the source may go away
+            self.device.upload(target, address, size, stream)
+            self.device.finish(self.device.event(stream))  # the source may go away
 
-    def _through_pool(self, target: int, address: int, size: int) -> None:
+    def _through_pool(self, target: int, address: int, size: int, stream: Any) -> None:
         assert self._pool is not None
         for number, at in enumerate(range(0, size, _HALF)):
             half, part = number % 2, min(_HALF, size - at)
@@ -57,14 +57,14 @@ class Stager:
                 self.device.finish(self._sent[half])
             staging = self._pool.address + half * _HALF
             ctypes.memmove(staging, address + at, part)
-            self.device.upload(target + at, staging, part)
-            self._sent[half] = self.device.event()
+            self.device.upload(target + at, staging, part, stream)
+            self._sent[half] = self.device.event(stream)
 
-    def _registered(self, target: int, address: int, size: int) -> None:
+    def _registered(self, target: int, address: int, size: int, stream: Any) -> None:
         first = address // _PAGE * _PAGE
         last = -(-(address + size) // _PAGE) * _PAGE
         locked = self.device.register(first, last - first)
-        self.device.upload(target, address, size)
-        self.device.synchronize()
+        self.device.upload(target, address, size, stream)
+        self.device.finish(self.device.event(stream))
         if locked:
             self.device.unregister(first)

@@ -19,14 +19,15 @@ SCALAR_BYTES = 32
 MIN_SEGMENT, MAX_SEGMENT = 32, 1024
 SCAN_TILE = 4096
 MIN_BITS, MAX_BITS = 4, 22
+LARGE = 10_000
 
 
 class Bases(NamedTuple):
-    """Points on the device, none of them infinity. map: the place of each among the key's points, or 0."""
+    """`total` points on the device, none infinity. map: the place of each among the key's points, or 0."""
 
     points: int
     map: int
-    count: int
+    total: int
     blocks: tuple["Block", ...]
 
     @property
@@ -34,18 +35,24 @@ class Bases(NamedTuple):
         return sum(block.size for block in self.blocks)
 
 
-def window_bits(scalar_bits: int, group: int, full: float, short: float = 0.0) -> int:
-    """The digit width with the least work, counted in mixed additions.
+def window_bits(scalar_bits: int, full: float, short: float = 0.0) -> int:
+    """The digit width with the least work, counted in mixed additions as timed on an H200.
 
     full: scalars of full width; short: scalars of one digit, such as ones. A digit costs an addition and its
-    sorting, a bucket two full additions; every window some launches' latency besides.
+    sorting, which grows with the number of counters; a bucket costs about four. Long buckets, which a top window
+    of few bits has, are cut, and merging the parts takes a quarter of a millisecond or more.
     """
     best, least = MIN_BITS, float("inf")
     for bits in range(MIN_BITS, MAX_BITS + 1):
         windows = -(-scalar_bits // bits)
         buckets = windows << (bits - 1)
-        latency = 3000 if group == 1 else 1500  # of the dependent additions in a run of buckets
-        work = full * windows * 1.06 + short * (1 + 0.06 * windows) + 2.9 * buckets + latency * windows
+        sorting = 0.09 + 0.04 * max(0, bits - 17)
+        top = scalar_bits - 1 - (windows - 1) * bits
+        work = full * windows * (1 + sorting) + short * (1 + sorting * windows) + 4.1 * buckets
+        if full + short > LARGE and top < bits - 4:
+            work += 700_000
+        if full > LARGE and full * windows > 100 * buckets:
+            work += 1_500_000  # every bucket is cut and merged
         if work < least:
             best, least = bits, work
     return best
@@ -63,7 +70,7 @@ class Feed:
 
     def pieces(self, device: "Device", target: int, n: int) -> Iterator[tuple[int, int]]:
         device.wait_for(device.event(), device.copy)  # what used the target before
-        step = max(1 << 14, -(-n // self.parts))
+        step = max(1 << 18, -(-n // self.parts))
         for first in range(0, n, step):
             last = min(n, first + step)
             device.upload(
@@ -77,7 +84,9 @@ class Feed:
 class Msm:
     """The steps in order: digits, accumulate, reduce; then `points` gives what the host adds up."""
 
-    def __init__(self, device: "Device", curve: "Curve", group: int, bases: Bases, scalars: int, bits: int) -> None:
+    def __init__(
+        self, device: "Device", curve: "Curve", group: int, bases: Bases, scalars: int, bits: int
+    ) -> None:
         self.device, self.curve, self.group = device, curve, group
         self.bases, self.scalars, self.bits = bases, scalars, bits
         self.lanes = group
@@ -88,7 +97,7 @@ class Msm:
         self._blocks: list[Block] = []
         self._out: Any = None
         # Segments long enough that an ordinary bucket is one, short enough that the last leave none waiting.
-        digits = bases.count * self.windows
+        digits = bases.total * self.windows
         units = 2 * device.processors * 128 // self.lanes  # that run at once
         self.limit = min(MAX_SEGMENT, max(MIN_SEGMENT, 2 * digits // self.buckets, digits // (8 * units)))
         self._units = units
@@ -104,7 +113,7 @@ class Msm:
         feed: the scalars are still on the host and come in pieces, each cut into digits while the next is
         on its way.
         """
-        device, n, total = self.device, self.bases.count, self.bases.count * self.windows
+        device, n, total = self.device, self.bases.total, self.bases.total * self.windows
         extra = total // self.limit + 1  # segments beyond the first of a bucket
         codes = self._take(8 * total)
         self.entries = self._take(WORD * total)
@@ -129,7 +138,9 @@ class Msm:
             )  # fmt: skip
         scan(device, self.fr, counts, self.buckets, tile_sums, offsets)
         x, block = _threads(n)
-        device.launch(self.fr, "scatter", (x, self.windows), block, codes, n, self.bits, offsets, self.entries)
+        device.launch(
+            self.fr, "scatter", (x, self.windows), block, codes, n, self.bits, offsets, self.entries
+        )
         histogram = WORD * (self.limit + 1)
         grid = max(1, min(-(-self.buckets // 2048), 8 * device.processors))
         device.launch(
@@ -150,7 +161,9 @@ class Msm:
         )  # fmt: skip
         shared = 64 // self.lanes * self.sum_bytes
         device.launch(self.unit, "merge_small", grid, 128, self.small, self.counters, self.sums)
-        device.launch(self.unit, "merge_chunks", grid, 128, self.chunks, self.counters, self.sums, shared=shared)
+        device.launch(
+            self.unit, "merge_chunks", grid, 128, self.chunks, self.counters, self.sums, shared=shared
+        )
         device.launch(self.unit, "merge_big", grid, 128, self.big, self.counters, self.sums, shared=shared)
 
     def reduce(self) -> None:
@@ -222,7 +235,15 @@ def load_bases(device: "Device", curve: "Curve", group: int, points: int, count:
     target = device.alloc(size * kept)
     places = device.alloc(WORD * kept)
     device.launch(
-        unit, "compact_points", *_threads(count), points, count, words, offsets.address, target.address, places.address
+        unit,
+        "compact_points",
+        *_threads(count),
+        points,
+        count,
+        words,
+        offsets.address,
+        target.address,
+        places.address,
     )
     device.synchronize()
     if kept == count:

@@ -80,7 +80,9 @@ class Domain:
         squares = [base]
         for _ in range(31):
             squares.append(squares[-1] * squares[-1] % r)
-        data = b"".join((value * (1 << 256) % r).to_bytes(VALUE_BYTES, "little") for value in (*squares, scale))
+        data = b"".join(
+            (value * (1 << 256) % r).to_bytes(VALUE_BYTES, "little") for value in (*squares, scale)
+        )
         table = self.device.alloc(VALUE_BYTES << log)
         small = self.device.alloc(len(data))
         self.device.upload_bytes(small.address, data)

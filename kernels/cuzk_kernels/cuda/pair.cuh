@@ -66,15 +66,7 @@ struct Pair {
     }
   }
   CUZK_DEVICE static Pair sum_of_products(const Pair& a, const Pair& b, const Pair& c, const Pair& d) {
-#ifdef V_FUSED
-    const B other_a = other(a.c), other_b = other(b.c), other_c = other(c.c), other_d = other(d.c);
-    const B b1 = B::select(odd(), other_b, b.c), b2 = B::select(odd(), b.c, -other_b);
-    const B d1 = B::select(odd(), other_d, d.c), d2 = B::select(odd(), d.c, -other_d);
-    const u32 *x[4] = {a.c.v, other_a.v, c.c.v, other_c.v}, *y[4] = {b1.v, b2.v, d1.v, d2.v};
-    return {B::template products<4>(x, y)};
-#else
     return a * b + c * d;
-#endif
   }
   CUZK_DEVICE Pair inverted() const {
     const B o = other(c), norm = B::sum_of_products(c, c, o, o).inverted();

@@ -17,11 +17,7 @@ using Coordinate = Word32<UnitCurve::Fq::Params, inlined>;
 template <bool inlined>
 using Coordinate = Pair<Word32<UnitCurve::Fq::Params, inlined>>;
 #endif
-#ifdef V_CALLS
-using Hot = Coordinate<false>;
-#else
-using Hot = Coordinate<true>;
-#endif
+using Hot = Coordinate<CUZK_GROUP == 1>;  // in G2 calls are quicker: expanded, an addition outgrows the caches
 using Cold = Coordinate<false>;
 constexpr u32 units_per_warp = warp_lanes / Hot::lanes;
 
@@ -39,7 +35,7 @@ CUZK_DEVICE void sum_block(Xyzz<Cold>& s, u32* shared) {
     const bool active = me < half;
     if (warp_any(active)) {
       const Xyzz<Cold> o = load_sum<Cold>(shared + (active ? me : 0) * sum_words<Cold>);
-      add_sum<Cold, false>(s, o, active);
+      add_sum(s, o, active);
     }
     __syncthreads();
   }
@@ -76,17 +72,17 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries
     p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     for (u32 i = 1; Hot::any(i < length); ++i) {
       const u32 following = list[i + 1 < length ? i + 1 : length - 1];
-#ifdef V_LATE
-      prefetch(points + size_t(following >> 1) * affine_words<Hot>);
-#else
-      const Affine<Hot> next = load_affine<Hot>(points + size_t(following >> 1) * affine_words<Hot>);
-#endif
+      const u32* following_point = points + size_t(following >> 1) * affine_words<Hot>;
       p.y = p.y.negated_if(entry & 1);
-      add_point(s, p, i < length);
-#ifdef V_LATE
-      const Affine<Hot> next = load_affine<Hot>(points + size_t(following >> 1) * affine_words<Hot>);
-#endif
-      p = next;
+      if constexpr (Hot::lanes == 1) {
+        const Affine<Hot> next = load_affine<Hot>(following_point);
+        add_point(s, p, i < length);
+        p = next;
+      } else {
+        prefetch(following_point);
+        add_point(s, p, i < length);
+        p = load_affine<Hot>(following_point);
+      }
       entry = following;
     }
     if (mine) store_sum(s, sums + size_t(segment.target) * sum_words<Hot>);

@@ -74,60 +74,54 @@ CUZK_COLD Xyzz<F> careful_sum(Xyzz<F> s, Affine<F> p, bool active) {
   const Xyzz<F> other = select(nothing, first, select(same, twice, infinite_sum<F>()));
   return select(active, select(special, other, sum), s);
 }
-template <class F>
-CUZK_COLD Xyzz<F> careful_sum(Xyzz<F> s, Xyzz<F> o, bool active) {
-  const F u = s.x * o.zz, t = s.y * o.zzz;
-  const F h = o.x * s.zz - u, r = o.y * s.zzz - t;
-  const bool special = h.is_zero(), same = r.is_zero(), nothing = s.zz.is_zero(), nothing_more = o.zz.is_zero();
-  Xyzz<F> sum = infinite_sum<F>();
-  if (F::any(!special)) {
-    const F hh = h.squared(), hhh = h * hh, q = u * hh;
-    const F x3 = r.squared() - hhh - q.doubled();
-    const Xyzz<F> general{x3, F::sum_of_products(r, q - x3, -t, hhh), s.zz * o.zz * hh, s.zzz * o.zzz * hhh};
-    sum = select(special, sum, general);
-  }
-  if (F::any(special && same && !nothing && !nothing_more)) {
-    sum = select(special && same, doubled_sum(s), sum);
-  }
-  sum = select(nothing_more, s, select(nothing, o, sum));
-  return select(active, sum, s);
-}
 
-// The end of both additions: (x, y, zz, zzz) with h and r, zz and zzz those of the product of the denominators.
-template <class F>
-CUZK_DEVICE void finish_sum(Xyzz<F>& s, const F& h, const F& r) {
-  const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
-  s.zz = s.zz * hh;
-  s.zzz = s.zzz * hhh;
-  s.x = r.squared() - hhh - q.doubled();
-  s.y = F::sum_of_products(r, q - s.x, -s.y, hhh);
-}
-
-// s += p where active; p is not infinity. Inactive lanes of a warp that has active ones take the careful way.
+// s += p where active; p is not infinity. A lane with a special case sends its warp the careful way. Two ways,
+// each the quicker one where it is used (H200): in G1 the old sum is kept beside the new one; a pair of lanes has
+// no registers for that, so it takes the careful way before anything is overwritten, idle lanes included.
 template <class F>
 CUZK_DEVICE void add_point(Xyzz<F>& s, const Affine<F>& p, bool active) {
+  using C = typename F::Cold;
   const F h = p.x * s.zz - s.x, r = p.y * s.zzz - s.y;
-  if (F::any(h.is_zero() || !active)) {
-    using C = typename F::Cold;
-    s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), active));
-    return;
+  if constexpr (F::lanes == 2) {
+    if (F::any(h.is_zero() || !active)) {
+      s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), active));
+      return;
+    }
+    const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
+    s.zz = s.zz * hh;
+    s.zzz = s.zzz * hhh;
+    s.x = r.squared() - hhh - q.doubled();
+    s.y = F::sum_of_products(r, q - s.x, -s.y, hhh);
+  } else {
+    const bool special = h.is_zero();
+    const F hh = h.squared(), hhh = h * hh, q = s.x * hh;
+    const F x3 = r.squared() - hhh - q.doubled();
+    Xyzz<F> sum{x3, F::sum_of_products(r, q - x3, -s.y, hhh), s.zz * hh, s.zzz * hhh};
+    if (special && active) sum = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), true));
+    s = select(active, sum, s);
   }
-  finish_sum(s, h, r);
 }
 
-// s += o where active; either may be infinity. Without `keep` the sums of inactive lanes are lost.
-template <class F, bool keep = true>
+// s += o where active; either may be infinity.
+template <class F>
 CUZK_DEVICE void add_sum(Xyzz<F>& s, const Xyzz<F>& o, bool active) {
   const F u = s.x * o.zz, t = s.y * o.zzz;
   const F h = o.x * s.zz - u, r = o.y * s.zzz - t;
   const bool special = h.is_zero();
-  if (F::any(keep ? special || !active : special && active)) {
-    using C = typename F::Cold;
-    s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Xyzz<C>>(o), active));
-    return;
+  const F hh = h.squared(), hhh = h * hh, q = u * hh;
+  const F x3 = r.squared() - hhh - q.doubled();
+  Xyzz<F> sum{x3, F::sum_of_products(r, q - x3, -t, hhh), s.zz * o.zz * hh, s.zzz * o.zzz * hhh};
+  if (F::any(special && active)) {
+    const bool nothing = s.zz.is_zero(), nothing_more = o.zz.is_zero(), same = r.is_zero();
+    if (F::any(special && active && !nothing && !nothing_more && same)) {
+      sum = select(special, select(same, doubled_sum(s), infinite_sum<F>()), sum);
+    } else {
+      sum = select(special, infinite_sum<F>(), sum);
+    }
+    sum = select(nothing_more, s, sum);
+    sum = select(nothing, o, sum);
   }
-  s = {u, t, s.zz * o.zz, s.zzz * o.zzz};
-  finish_sum(s, h, r);
+  s = select(active, sum, s);
 }
 
 }  // namespace cuzk

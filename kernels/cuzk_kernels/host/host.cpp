@@ -225,17 +225,12 @@ CUZK_API void cuzk_combine(int curve, int group, const unsigned char* sums, cons
     using F = typename decltype(tag)::type::F;
     uint32_t top = 0;
     for (int64_t i = 0; i < n; ++i) top = std::max(top, powers[i]);
-    std::vector<std::vector<int64_t>> of_power(top + 1);
-    for (int64_t i = 0; i < n; ++i) of_power[powers[i]].push_back(i);
     std::vector<Xyzz<F>> by_power(top + 1, Xyzz<F>::infinity());
-    Pool::get().ranges(top + 1, 8, [&](size_t begin, size_t end) {
-      for (size_t power = begin; power < end; ++power)
-        for (const int64_t i : of_power[power]) {
-          Xyzz<F> sum;
-          memcpy(&sum, sums + size_t(i) * sizeof sum, sizeof sum);
-          by_power[power].add(sum);
-        }
-    });
+    for (int64_t i = 0; i < n; ++i) {  // on this thread: waking others takes longer
+      Xyzz<F> sum;
+      memcpy(&sum, sums + size_t(i) * sizeof sum, sizeof sum);
+      by_power[powers[i]].add(sum);
+    }
     const Affine<F> sum = horner(by_power.data(), int(top + 1), 1).to_affine();
     const Affine<F> plain{sum.x.from_montgomery(), sum.y.from_montgomery()};
     memcpy(out, &plain, sizeof plain);

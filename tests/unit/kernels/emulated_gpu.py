@@ -1,4 +1,4 @@
-"""A device that runs the CUDA kernels on the host, one thread a block (cuda/shim.cuh): for tests without a GPU.
+"""A device that runs the CUDA kernels on the host, one thread a block (cuda/shim.cuh): tests without a GPU.
 
 Memory is poisoned when it is taken, so that what a kernel forgot to write shows.
 """
@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 from cuzk_kernels.backend.gpu_build import SOURCES
@@ -103,6 +104,9 @@ class EmulatedDevice:
     def attach(self):
         pass
 
+    def entered(self):
+        return nullcontext()
+
     def finish(self, event):
         pass
 
@@ -117,7 +121,9 @@ class EmulatedDevice:
         assert 1 <= block <= 1024
         signature = SIGNATURES[name]
         assert len(signature) == len(arguments), name
-        assert all(a < 1 << 32 for kind, a in zip(signature, arguments, strict=True) if kind == "I"), arguments
+        assert all(a < 1 << 32 for kind, a in zip(signature, arguments, strict=True) if kind == "I"), (
+            arguments
+        )
         values = [
             ctypes.c_uint64(a) if kind == "P" else ctypes.c_uint32(a)
             for kind, a in zip(signature, arguments, strict=True)
@@ -142,7 +148,16 @@ def build(unit: str, folder: Path) -> Path:
     out = folder / f"{unit}-{digest.hexdigest()[:16]}.so"
     if not out.exists():
         partial = out.with_suffix(".partial")
-        command = [COMPILER, "-O2", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Werror"]
+        command = [
+            COMPILER,
+            "-O2",
+            "-std=c++17",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-Wall",
+            "-Werror",
+        ]
         command += ["-Wno-unknown-pragmas", "-I", str(SOURCES), *definitions, '-DCUZK_FINGERPRINT="emulated"']
         subprocess.run([*command, "-x", "c++", str(SOURCES / source), "-o", str(partial)], check=True)
         partial.replace(out)

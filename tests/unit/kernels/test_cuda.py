@@ -1,4 +1,4 @@
-"""The CUDA back end against the native one and plain integers: emulated on the host, and on a GPU where there is one."""
+"""The CUDA back end against the native one and plain integers: emulated, and on a GPU where there is one."""
 
 import json
 import random
@@ -6,14 +6,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from emulated_gpu import COMPILER, EmulatedDevice
 
 from cuzk_kernels import curves, errors, groth16
 from cuzk_kernels.backend import gpu_device, native
 from cuzk_kernels.backend.cuda import SMALL, CudaBackend
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
 from cuzk_kernels.backend.protocol import MsmSteps
-
-from emulated_gpu import COMPILER, EmulatedDevice
 
 STEPS = MsmSteps(*(nullcontext() for _ in range(4)))
 CASES = Path(__file__).parents[2] / "data" / "cases"
@@ -67,7 +66,13 @@ def test_field_operations_equal_integers(backend, curve, group):
     q, size, n = curve.q, curve.n8q, 600
     edges = edge_elements(q, size)
     field = curve.group(group).field
-    a, b = ([tuple(rng.choice(edges) if rng.random() < 0.4 else rng.randrange(q) for _ in range(group)) for _ in range(n)] for _ in "ab")
+    a, b = (
+        [
+            tuple(rng.choice(edges) if rng.random() < 0.4 else rng.randrange(q) for _ in range(group))
+            for _ in range(n)
+        ]
+        for _ in "ab"
+    )
     inverse = pow(1 << (8 * size), -1, q)
 
     def scaled(x):
@@ -81,7 +86,10 @@ def test_field_operations_equal_integers(backend, curve, group):
         1: [field.add(element(x), element(y)) for x, y in zip(a, b, strict=True)],
         2: [field.sub(element(x), element(y)) for x, y in zip(a, b, strict=True)],
         3: [field.mul(element(x), element(scaled(x))) for x in a],
-        4: [field.add(v, v) for v in (field.mul(element(x), element(scaled(y))) for x, y in zip(a, b, strict=True))],
+        4: [
+            field.add(v, v)
+            for v in (field.mul(element(x), element(scaled(y))) for x, y in zip(a, b, strict=True))
+        ],
     }
     device = backend.device
     raw = [b"".join(v.to_bytes(size, "little") for x in xs for v in x) for xs in (a, b)]
@@ -111,9 +119,13 @@ def test_transforms_equal_the_native_ones(backend, curve, log):
 
 def test_quotient_rows(backend, curve):
     rng = random.Random(3)
-    vectors = [[rng.choice([0, 1, curve.r - 1, rng.randrange(curve.r)]) for _ in range(128)] for _ in range(3)]
+    vectors = [
+        [rng.choice([0, 1, curve.r - 1, rng.randrange(curve.r)]) for _ in range(128)] for _ in range(3)
+    ]
     a, b, c = (backend.vector(curve, bytes(packed(v))) for v in vectors)
-    assert backend.product(a, b).tobytes() == bytes(packed([x * y % curve.r for x, y in zip(*vectors[:2], strict=True)]))
+    assert backend.product(a, b).tobytes() == bytes(
+        packed([x * y % curve.r for x, y in zip(*vectors[:2], strict=True)])
+    )
     h = backend.pointwise(a, b, c)
     assert h.tobytes() == bytes(packed([(x * y - z) % curve.r for x, y, z in zip(*vectors, strict=True)]))
 
@@ -123,7 +135,9 @@ def bases_of(backend, curve, group, logs):
     host = backend.host
     generator = curve.group(group).generator
     return memoryview(
-        bytearray(host.fixed_base(curve, group, generator, host.scalars(curve, packed(logs), len(logs)), len(logs)))
+        bytearray(
+            host.fixed_base(curve, group, generator, host.scalars(curve, packed(logs), len(logs)), len(logs))
+        )
     )
 
 
@@ -136,7 +150,7 @@ def check_msm(backend, curve, group, logs, scalars, bits=None):
     if bits is None:
         assert backend.msm(curve, group, points, values, 0, n, STEPS) == expected
     else:
-        bases = backend.bases(curve, group, points, n)
+        bases = backend.first.bases(curve, group, points, n)
         assert backend.sum_bases(curve, group, bases, values.address, bits, STEPS) == expected
 
 
@@ -193,7 +207,9 @@ def test_part_of_the_scalars(backend, curve):
     total = sum(a * s for a, s in zip(logs, scalars[offset:], strict=True)) % curve.r
     assert got == curve.g1.mul(curve.g1.generator, total)
     with pytest.raises(ValueError, match="scalars"):
-        backend.msm(curve, 1, points, backend.scalars(curve, packed(scalars), n), offset + 1, n - offset, STEPS)
+        backend.msm(
+            curve, 1, points, backend.scalars(curve, packed(scalars), n), offset + 1, n - offset, STEPS
+        )
 
 
 @pytest.mark.parametrize("group", [1, 2])
@@ -279,7 +295,9 @@ def test_proofs_verify(backend, name):
     """The product of the whole: prove verifies every proof before it returns it."""
     folder = CASES / name
     for _ in range(2):  # the second finds the key on the device
-        result = groth16.prove(folder / "circuit.zkey", folder / "witness.wtns", backend=backend, check_key=True)
+        result = groth16.prove(
+            folder / "circuit.zkey", folder / "witness.wtns", backend=backend, check_key=True
+        )
     assert [str(v) for v in result.public] == json.loads((folder / "public.json").read_text())
 
 
@@ -288,7 +306,13 @@ def test_other_copies(backend, mode):
     other = CudaBackend([backend.device], backend.host, h2d=mode)
     rng = random.Random(2)
     curve = curves.BN254
-    check_msm(other, curve, 1, [rng.randrange(curve.r) for _ in range(100)], [rng.randrange(curve.r) for _ in range(100)])
+    check_msm(
+        other,
+        curve,
+        1,
+        [rng.randrange(curve.r) for _ in range(100)],
+        [rng.randrange(curve.r) for _ in range(100)],
+    )
 
 
 def test_keys_leave_when_the_budget_is_spent(backend):
@@ -300,8 +324,8 @@ def test_keys_leave_when_the_budget_is_spent(backend):
     for index in (0, 1, 0, 2, 3, 0):
         got = small.msm(curve, 1, kept[index], small.scalars(curve, values, 100), 0, 100, STEPS)
         assert got == curve.g1.mul(curve.g1.generator, 200 * (index + 1))
-    assert small._kept_bytes() <= 20000
-    assert any(entry[0] is kept[0] for entry in small._resident.values())
+    assert small.first.kept_bytes() <= 20000
+    assert small.first.keeps(kept[0])
 
 
 def test_wrong_switches_are_refused(backend):
@@ -309,3 +333,44 @@ def test_wrong_switches_are_refused(backend):
         CudaBackend([backend.device], backend.host, h2d="warp")
     with pytest.raises(errors.InputError, match="--b-g2"):
         CudaBackend([backend.device], backend.host, b_g2="tpu")
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_points_larger_than_the_budget_are_streamed(backend, curve, group):
+    rng = random.Random(8)
+    n = 1000
+    small = CudaBackend([backend.device], backend.host, memory=600 * curve.point_bytes(group))
+    logs = [rng.randrange(curve.r) if i % 4 else 0 for i in range(n)]
+    check_msm(small, curve, group, logs, [rng.randrange(curve.r) for _ in range(n)])
+    assert small.first.kept_bytes() == 0
+
+
+def test_b_g2_on_the_host(backend, curve):
+    rng = random.Random(4)
+    other = CudaBackend([backend.device], backend.host, b_g2="cpu")
+    check_msm(
+        other,
+        curve,
+        2,
+        [rng.randrange(curve.r) for _ in range(100)],
+        [rng.randrange(curve.r) for _ in range(100)],
+    )
+
+
+def test_several_devices_share_the_sums(tmp_path_factory, request):
+    """Each query goes to the device with the least work, and back to it for the next proof."""
+    if COMPILER is None:
+        pytest.skip("no g++")
+    folder = Path(request.config.cache.mkdir("emulated-kernels"))
+    devices = [EmulatedDevice(folder, name=f"emulated {k}") for k in range(3)]
+    several = CudaBackend(devices, NativeBackend())
+    curve, n = curves.BN254, 100
+    values = several.scalars(curve, packed(range(n)), n)
+    queries = [bases_of(several, curve, 1, [k + 1] * n) for k in range(4)]
+    for _ in range(2):
+        jobs = [several.msm_begin(curve, 1, points, values, 0, n, STEPS) for points in queries]
+        for k, job in enumerate(jobs):
+            assert job() == curve.g1.mul(curve.g1.generator, (k + 1) * n * (n - 1) // 2)
+    assert [sum(site.keeps(points) for points in queries) for site in several.sites] == [2, 1, 1]
+    for device in devices:
+        assert any(name == "accumulate" for _, name in device.launches)
