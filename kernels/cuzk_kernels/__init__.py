@@ -13,11 +13,11 @@ __all__ = ["prove", "verify"]
 
 def __getattr__(name: str) -> object:
     if name == "prove":
-        from cuzk_kernels.groth16 import prove
+        from cuzk_kernels.groth16 import prove  # noqa: PLC0415
 
         return prove
     if name == "verify":
-        from cuzk_kernels.verifier import verify
+        from cuzk_kernels.verifier import verify  # noqa: PLC0415
 
         return verify
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,11 +23,11 @@ class MissingError(CuzkError):
     exit_code = 3
 
 
-class InvalidProof(CuzkError):
+class InvalidProof(CuzkError):  # noqa: N818 (a verdict, not a fault)
     """A well-formed proof does not verify."""
 
 
-class UnsatisfiedWitness(CuzkError):
+class UnsatisfiedWitness(CuzkError):  # noqa: N818 (a verdict, not a fault)
     """A well-formed witness breaks a constraint of its circuit."""
 
 

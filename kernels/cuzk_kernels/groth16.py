@@ -92,7 +92,7 @@ class _Sums(NamedTuple):
     """The five multi-scalar multiplications of a proof."""
 
     h: Point
-    l: Point
+    l: Point  # noqa: E741 (the query's name)
     a: Point
     b1: Point
     b2: Point

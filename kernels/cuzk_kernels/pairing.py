@@ -43,7 +43,7 @@ class ZksnakeBn254:
     slow = False
 
     def __init__(self) -> None:
-        from zksnake.ecc import EllipticCurve
+        from zksnake.ecc import EllipticCurve  # noqa: PLC0415 (an optional, compiled dependency)
 
         self._curve: Any = EllipticCurve("BN254")
 
@@ -79,7 +79,7 @@ class ArkworksBls12381:
     slow = False
 
     def __init__(self) -> None:
-        import py_arkworks_bls12381 as library
+        import py_arkworks_bls12381 as library  # noqa: PLC0415 (an optional, compiled dependency)
 
         self._library: Any = library
 
@@ -119,9 +119,9 @@ class PyEcc:
     def __init__(self, curve: Curve) -> None:
         library: Any
         if curve is BN254:
-            from py_ecc import optimized_bn128 as library
+            from py_ecc import optimized_bn128 as library  # noqa: PLC0415 (slow to import)
         else:
-            from py_ecc import optimized_bls12_381 as library
+            from py_ecc import optimized_bls12_381 as library  # noqa: PLC0415 (slow to import)
         self._library = library
         self._curve = curve
 

@@ -39,14 +39,14 @@ def emit(event: str, **fields: object) -> None:
 
 def die_with_parent() -> None:
     """Ask the kernel to end this process when the viewer that started it dies, so no proof runs on unseen."""
-    import ctypes
+    import ctypes  # noqa: PLC0415 - only this process needs it
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def run_prove(args: argparse.Namespace, backend: Backend) -> None:
     """Prove real files ``args.repeat`` times; every proof is verified before it is written."""
-    from cuzk_kernels import formats, groth16
+    from cuzk_kernels import formats, groth16  # noqa: PLC0415 - after the ring is open, so start-up is visible
 
     cuzk_tracer.meta(job=Path(args.zkey).name)
     for number in range(1, args.repeat + 1):
@@ -60,7 +60,7 @@ def run_prove(args: argparse.Namespace, backend: Backend) -> None:
 
 def run_demo(args: argparse.Namespace, backend: Backend) -> None:
     """Prove the hash-chain circuit with a fresh witness each time; 0 proofs: until stopped."""
-    from cuzk_kernels import groth16, setup
+    from cuzk_kernels import groth16, setup  # noqa: PLC0415
 
     cuzk_tracer.meta(job="demo")
     demo = setup.demo(backend, Path(args.directory))
@@ -110,7 +110,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def cuda_options(args: argparse.Namespace) -> Any:
     """The switches of the CUDA back end. Raises InputError for a bad list of devices."""
-    from cuzk_kernels.backend import CudaOptions
+    from cuzk_kernels.backend import CudaOptions  # noqa: PLC0415
 
     try:
         devices = tuple(int(part) for part in args.device.split(","))
@@ -130,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
     cuzk_tracer.open()
     emit("ring", path=cuzk_tracer.ring_path(), problem=cuzk_tracer.problem())
     try:
-        from cuzk_kernels import backend as backends
+        from cuzk_kernels import backend as backends  # noqa: PLC0415
 
         backend, why = backends.choose(args.backend, cuda_options(args))
         place = "gpu" if backend.name == "cuda" else "cpu"

@@ -48,7 +48,7 @@ def demo(
     killed, is made again; two runs at once each end with a whole one.
     """
     if constraints is None:
-        constraints = NATIVE_CONSTRAINTS if backend.name == "native" else PYTHON_CONSTRAINTS
+        constraints = NATIVE_CONSTRAINTS if backend.name != "python" else PYTHON_CONSTRAINTS
     rounds = circuits.chain_rounds(constraints)
     folder = directory / f"chain-{curve.name}-{rounds}-v{_FORMAT}"
     if _sound(folder):
@@ -61,7 +61,7 @@ def demo(
 
 
 def _make(backend: "Backend", folder: Path, curve: Curve, rounds: int) -> None:
-    import shutil
+    import shutil  # noqa: PLC0415 (slow to import, needed the first time only)
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")

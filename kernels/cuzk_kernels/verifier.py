@@ -57,7 +57,7 @@ def verify(
 
 def choose(curve: Curve) -> "Pairing":
     """The quickest pairing library this machine has for the curve; its `name` says which."""
-    from cuzk_kernels import pairing
+    from cuzk_kernels import pairing  # noqa: PLC0415 (not needed until something is verified)
 
     return pairing.choose(curve)
 

@@ -1,9 +1,10 @@
-"""The prover's goals on a GPU, every result checked: python tests/benchmarks/gpu.py [--quick] [--only msm,ntt,...]
+"""The prover's goals on a GPU, every result checked: python tests/benchmarks/gpu.py [--quick] [--only msm]
 
-Bases are (i + 1) * generator, made on the device and resident; scalars are random, of full width, in page-locked
-memory, and their copy is inside the timed call, as is the way of the result back. Medians. Each sum is compared
-with (sum of s_i (i + 1)) * generator, each transform with the host's or with its own way back. The columns of
-sppark and ICICLE are recorded figures of an H200 (sppark 17278d7; the CUDA back end of ICICLE v3), not measured here.
+Bases are (i + 1) * generator, made on the device and resident; scalars are random, of full width, in
+page-locked memory, and their copy is inside the timed call, as is the way of the result back. Medians. Each
+sum is compared with (sum of s_i (i + 1)) * generator, each transform with the host's and with its own way
+back. The columns of sppark and ICICLE are recorded figures of an H200 (sppark 17278d7; the CUDA back end of
+ICICLE v3), not measured here.
 """
 
 import argparse
@@ -23,7 +24,6 @@ from cuzk_kernels.backend.native_library import Borrowed
 from cuzk_kernels.backend.protocol import MsmSteps
 
 BLS, BN = curves.BLS12_381, curves.BN254
-MULTIPLY_PIPE = 8.36e12  # 32-bit products with 64-bit sums a second on an H200: reference figure
 # (curve, group, log): floor, sppark, ICICLE, first goal, then; ms
 MSM_GOALS = {
     (BLS, 1, 16): (0.56, 7.1, 10.8, 2.0, 1.2),
@@ -93,7 +93,8 @@ class Bench:
         self.failures += not checked
         self.rows.append((what, ms, floor, sppark, icicle, first, then, "met" if good else "MISSED", checked))
         print(f"{what:26} {ms:9.3f} {unit}  floor {floor}  first {first}  then {then}  "
-              f"{'met' if good else 'MISSED'}  {'checked' if checked else 'WRONG RESULT'}", flush=True)  # fmt: skip
+              f"{'met' if good else 'MISSED'}  "
+              f"{'checked' if checked else 'WRONG RESULT'}", flush=True)  # fmt: skip
 
     def pinned(self, words):
         view = self.backend.stager.pinned(words.nbytes)
@@ -203,7 +204,7 @@ class Bench:
         )
 
     def run_dense(self, log=20):
-        """The work of a proof with 2^log constraints, wires and full-width values: a, b, c and the witness from
+        """The work of a proof with 2^log constraints and wires of full width: a, b, c and the witness from
         pinned memory, quotient, four MSMs in G1 and one in G2."""
         curve, n = BLS, 1 << log
         g1, g2 = self.bases(curve, 1, log), self.bases(curve, 2, log)

@@ -41,21 +41,21 @@ def choose(name: str = "auto", cuda: CudaOptions | None = None) -> tuple["Backen
 def _host(name: str = "auto") -> tuple["Backend", str | None]:
     reason = None
     if name != "python":
-        from cuzk_kernels.backend import native
+        from cuzk_kernels.backend import native  # noqa: PLC0415 (loads a shared library)
 
         reason = native.available()
         if reason is None:
             return native.NativeBackend(), None
         if name == "native":
             raise MissingError(f"the native back end cannot be used: {reason}")
-    from cuzk_kernels.backend import pure
+    from cuzk_kernels.backend import pure  # noqa: PLC0415 (not needed beside the native one)
 
     return pure.PureBackend(), reason and f"proving in pure Python, which is slow: {reason}"
 
 
 def _cuda(options: CudaOptions) -> "Backend":
-    from cuzk_kernels.backend.cuda import CudaBackend
-    from cuzk_kernels.backend.gpu_device import Device
+    from cuzk_kernels.backend.cuda import CudaBackend  # noqa: PLC0415 (needed with a GPU only)
+    from cuzk_kernels.backend.gpu_device import Device  # noqa: PLC0415 (loads PyCUDA)
 
     devices = [Device(index) for index in options.devices]
     host = _host()[0]

@@ -188,7 +188,8 @@ class CudaBackend:
         data = self.first.upload(points, size * count)
         subgroup = subgroup and not curve.group(group).cofactor_one
         device.launch(
-            f"{curve.name}-g{group}", "check_points", max(1, min(-(-count * group // 128), 4 * device.processors)), 128,
+            f"{curve.name}-g{group}", "check_points",
+            max(1, min(-(-count * group // 128), 4 * device.processors)), 128,
             data.address, count, int(subgroup), table.address, result.address,
         )  # fmt: skip
         found = self._u64(result)
@@ -216,8 +217,9 @@ class CudaBackend:
         values = self._witness_block(witness, n_vars)
         a, b = GpuVec(self, curve, domain), GpuVec(self, curve, domain)
         self.device.launch(
-            f"{curve.name}-scalars", "evaluate", *_grid(2 * domain), matrix.offsets.address, matrix.wires.address,
-            matrix.values.address, values.address, domain, a.address, b.address,
+            f"{curve.name}-scalars", "evaluate", *_grid(2 * domain),
+            matrix.offsets.address, matrix.wires.address, matrix.values.address,
+            values.address, domain, a.address, b.address,
         )  # fmt: skip
         return a, b
 
@@ -306,8 +308,8 @@ class CudaBackend:
     ) -> "Callable[[], Point]":  # fmt: skip
         """Start an MSM; the result is what the returned call gives. Several may be under way.
 
-        They run one after the other on a device; with several devices each goes to the one with the least work
-        so far, or where its points are.
+        They run one after the other on a device; of several devices each goes to the one with the least
+        work so far, or where its points are.
         """
         if offset < 0 or count < 0 or offset + count > len(scalars):
             raise ValueError(f"scalars {offset} to {offset + count} of {len(scalars)}")
@@ -478,8 +480,8 @@ class CudaBackend:
         device.clear(counts.address, 4 * 2 * domain)
         ordered, values = device.alloc(4 * n), device.alloc(SCALAR_BYTES * n)
         device.launch(
-            unit, "place_coefficients", *_grid(n), records.address, n, domain, offsets.address, counts.address,
-            ordered.address, values.address,
+            unit, "place_coefficients", *_grid(n),
+            records.address, n, domain, offsets.address, counts.address, ordered.address, values.address,
         )  # fmt: skip
         device.synchronize()
         return _Coefficients(offsets, ordered, values)

@@ -24,7 +24,7 @@ _current = threading.local()  # the device whose context is current
 
 def _driver() -> Any:
     try:
-        from pycuda import driver
+        from pycuda import driver  # noqa: PLC0415 (imports numpy: only where a GPU is asked for)
     except ImportError as error:
         if "libcuda" in str(error):
             raise MissingError("no NVIDIA driver: libcuda.so.1 cannot be loaded on this machine") from None
@@ -139,8 +139,8 @@ class Device:
         self.capability = tuple(device.compute_capability())
         if self.capability < _MIN_CAPABILITY:
             raise MissingError(
-                f"GPU {index} ({self.name}) has compute capability {self.capability[0]}.{self.capability[1]}; "
-                "8.0 (Ampere) or newer is needed"
+                f"GPU {index} ({self.name}) has compute capability "
+                f"{self.capability[0]}.{self.capability[1]}; 8.0 (Ampere) or newer is needed"
             )
         try:
             self._context = device.retain_primary_context()
@@ -148,7 +148,8 @@ class Device:
             atexit.register(self._context.pop)  # PyCUDA aborts the process where one is left
         except driver.Error as error:
             raise MissingError(
-                f"GPU {index} ({self.name}) cannot be used: {error}; another process may own it (see nvidia-smi)"
+                f"GPU {index} ({self.name}) cannot be used: {error}; "
+                "another process may own it (see nvidia-smi)"
             ) from None
         self.processors = int(device.get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT))
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -167,8 +168,10 @@ class Device:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let the calling thread use the device. PyCUDA keeps a stack of contexts for each thread, and ends the
-        process when one is left on it."""
+        """Let the calling thread use the device.
+
+        PyCUDA keeps a stack of contexts for each thread, and ends the process when one is left on it.
+        """
         if threading.get_ident() == self._owner:
             yield
             return

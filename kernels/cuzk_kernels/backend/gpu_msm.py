@@ -1,8 +1,8 @@
 """One multi-scalar multiplication on a GPU: launches, buffers, and what is left for the host.
 
-Pippenger's method with signed digits, as in cuda/msm.cuh. The last launch leaves, for each window, the weighted
-sum of its runs of buckets and the sums of the runs whose number has a given bit: a few hundred points, each
-times a power of two, which the host adds up.
+Pippenger's method with signed digits, as in cuda/msm.cuh. The last launch leaves, for each window, the
+weighted sum of its runs of buckets and the sums of the runs whose number has a given bit: a few hundred
+points, each times a power of two, which the host adds up.
 """
 
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ def window_bits(scalar_bits: int, full: float, short: float = 0.0) -> int:
     """The digit width with the least work, counted in mixed additions as timed on an H200.
 
     full: scalars of full width; short: scalars of one digit, such as ones. A digit costs an addition and its
-    sorting, which grows with the number of counters; a bucket costs about four. Long buckets, which a top window
-    of few bits has, are cut, and merging the parts takes a quarter of a millisecond or more.
+    sorting, which grows with the number of counters; a bucket costs about four. Long buckets, as a top
+    window of few bits has, are cut, and merging the parts takes a quarter of a millisecond or more.
     """
     best, least = MIN_BITS, float("inf")
     for bits in range(MIN_BITS, MAX_BITS + 1):
@@ -63,7 +63,7 @@ def _threads(items: int, block: int = 256) -> tuple[int, int]:
 
 
 class Feed:
-    """Scalars in page-locked host memory at an address, to be copied while digits are made of earlier ones."""
+    """Scalars in page-locked host memory, to be copied while digits are made of earlier ones."""
 
     def __init__(self, address: int, parts: int = 8) -> None:
         self.address, self.parts = address, parts
@@ -74,8 +74,8 @@ class Feed:
         for first in range(0, n, step):
             last = min(n, first + step)
             device.upload(
-                target + SCALAR_BYTES * first, self.address + SCALAR_BYTES * first, SCALAR_BYTES * (last - first),
-                device.copy,
+                target + SCALAR_BYTES * first, self.address + SCALAR_BYTES * first,
+                SCALAR_BYTES * (last - first), device.copy,
             )  # fmt: skip
             device.wait_for(device.event(device.copy))
             yield first, last
@@ -148,8 +148,8 @@ class Msm:
         )
         device.launch(self.fr, "order_lengths", 1, 256, lengths, self.limit, self.counters, shared=WORD * 256)
         device.launch(
-            self.fr, "place_segments", grid, 256, counts, offsets, self.buckets, self.limit, lengths, self.counters,
-            self.segments, self.small, self.big, self.chunks, shared=2 * histogram,
+            self.fr, "place_segments", grid, 256, counts, offsets, self.buckets, self.limit, lengths,
+            self.counters, self.segments, self.small, self.big, self.chunks, shared=2 * histogram,
         )  # fmt: skip
 
     def accumulate(self) -> None:

@@ -1,8 +1,8 @@
 """Transforms on a GPU: which passes, and the tables of factors between them.
 
-Coefficients lie in bit-reversed order: values to coefficients is the way down (natural to reversed), back is
-the way up. Tables take about 2 * (1 + 2^-10) * n * 32 bytes a direction-independent domain, plus n * 32 for the
-coset, made on the device once a length.
+Coefficients lie in bit-reversed order: values to coefficients is the way down (natural to reversed), back
+is the way up. Tables take about 2 * n * 32 bytes for both ways together, and n * 32 for the coset; they are
+made on the device once a length.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -108,5 +108,6 @@ class Domain:
                 self.unit, "transform_up" if up else "transform_down",
                 1 << (self.log - step.log_size - log_columns), threads,
                 data, factors, mask, self.roots_up if up else self.roots_down,
-                self.log, step.log_size, step.log_stride, log_columns, shared=VALUE_BYTES * (values + values // 8 + 1),
+                self.log, step.log_size, step.log_stride, log_columns,
+                shared=VALUE_BYTES * (values + values // 8 + 1),
             )  # fmt: skip

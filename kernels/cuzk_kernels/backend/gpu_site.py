@@ -38,7 +38,7 @@ class Site:
         return sum(value.size for _, value in self._resident.values())
 
     def keep(self, source: memoryview, size: int, load: Callable[[], Any]) -> Any:
-        """What `load` makes of a key's bytes, kept while the budget lasts; the least recently used goes first.
+        """What `load` makes of a key's bytes, kept while the budget lasts; the least recently used go first.
 
         An entry holds its memoryview, so that no other takes its identity while the entry lives.
         """

@@ -150,14 +150,14 @@ class NativeBackend:
         )
         return NativeScalars(out.address, a.length, out)
 
-    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:
+    def scalars(self, curve: "Curve", data: memoryview, count: int) -> NativeScalars:  # noqa: ARG002 (plain)
         source = Borrowed(data, count * SCALAR_BYTES)
         return NativeScalars(source.address, count, source)
 
     def window_bits(
         self,
         curve: "Curve",
-        group: int,
+        group: int,  # noqa: ARG002 (G2 costs more, but in proportion)
         count: int,
         scalars: NativeScalars | None = None,
         offset: int = 0,

@@ -65,7 +65,7 @@ def _path() -> Path | None:
 
 def library() -> Library:
     """The native library; raises MissingError where it is not built or does not load."""
-    global _loaded
+    global _loaded  # noqa: PLW0603 (one library a process)
     if _loaded is None:
         path = _path()
         if path is None:

@@ -116,10 +116,10 @@ class PureBackend:
     def window_bits(
         self,
         curve: Curve,
-        group: int,
+        group: int,  # noqa: ARG002 (the same for G2)
         count: int,
-        scalars: PureVec | None = None,
-        offset: int = 0,
+        scalars: PureVec | None = None,  # noqa: ARG002 (and for any scalars)
+        offset: int = 0,  # noqa: ARG002
     ) -> int:
         """The width with the fewest additions: one a point and window, and two a bucket."""
         return min(range(2, 17), key=lambda c: _windows(curve, c) * (count + (1 << c)))

@@ -22,10 +22,10 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open for reading; InputError says why not. Pipes and devices are refused: sizes must be known."""
     name = os.fspath(path)
     try:
-        if os.path.exists(name) and not os.path.isfile(name):
-            kind = "a folder" if os.path.isdir(name) else "not a regular file"
+        if os.path.exists(name) and not os.path.isfile(name):  # noqa: PTH110, PTH113 (pathlib is slow to load)
+            kind = "a folder" if os.path.isdir(name) else "not a regular file"  # noqa: PTH112
             raise InputError(f"{name}: this is {kind}; a file is needed")
-        return open(name, "rb")
+        return open(name, "rb")  # noqa: PTH123 (the caller closes it)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file; check the path") from None
     except PermissionError:
@@ -39,9 +39,9 @@ def write_atomically(path: str | os.PathLike[str], chunks: "list[bytes]") -> Non
     name = os.fspath(path)
     partial = f"{name}.{os.getpid()}.partial"
     try:
-        with open(partial, "wb") as file:
+        with open(partial, "wb") as file:  # noqa: PTH123
             file.writelines(chunks)
-        os.replace(partial, name)
+        os.replace(partial, name)  # noqa: PTH105
     except OSError as error:
         remove_quietly(partial)
         raise InputError(f"{name}: cannot be written: {error.strerror or error}") from None
@@ -52,7 +52,7 @@ def write_atomically(path: str | os.PathLike[str], chunks: "list[bytes]") -> Non
 
 def remove_quietly(name: str) -> None:
     with contextlib.suppress(OSError):  # it was never made, or is already gone
-        os.unlink(name)
+        os.unlink(name)  # noqa: PTH108
 
 
 def recognise(head: bytes) -> str | None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import py_arkworks_bls12381
+import py_arkworks_bls12381  # noqa: F401 (the reference prover needs it)
 import pytest
 from kernel_cases import (
     OWN_CASES,

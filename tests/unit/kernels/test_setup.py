@@ -64,7 +64,7 @@ def test_lagrange_values_interpolate(curve: Curve, n: int):
     """sum_k p(w^k) L_k(tau) = p(tau) for any p below degree n."""
     r, tau, w = curve.r, 123456789, curve.root_of_unity(n)
     weights = keygen.lagrange_at(curve, n, tau, range(n))
-    p = lambda x: sum((k + 3) * pow(x, k, r) for k in range(n)) % r
+    p = lambda x: sum((k + 3) * pow(x, k, r) for k in range(n)) % r  # noqa: E731
     assert sum(p(pow(w, k, r)) * weight for k, weight in enumerate(weights)) % r == p(tau)
 
 
