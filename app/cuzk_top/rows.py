@@ -71,8 +71,13 @@ class Spans(NamedTuple):
 
     def ends(self, index: Int64s) -> Int64s:
         """Ends clipped to now; an empty span is given one nanosecond, so that it can be seen."""
+        return self.both(index)[1]
+
+    def both(self, index: Int64s) -> tuple[Int64s, Int64s]:
+        """`starts` and `ends` at once."""
+        starts = self.starts(index)
         ends = np.minimum(self._take(self.end_ns, index, self.now_ns), self.now_ns)
-        return np.maximum(ends, self.starts(index) + 1)
+        return starts, np.maximum(ends, starts + 1)
 
     def before(self, times: Int64s, side: str) -> Int64s:
         """How many spans start before each time (`side` left) or at it too (right)."""
@@ -114,14 +119,16 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
 
     centre = begin + width // 2
     middle = spans.before(centre, "right") - 1
-    at_centre = present & (middle >= 0) & (spans.ends(middle) > centre)
-    first_cover = np.minimum(spans.ends(first), finish) - np.maximum(spans.starts(first), begin)
-    last_cover = np.minimum(spans.ends(last), finish) - np.maximum(spans.starts(last), begin)
+    # numpy's cost here is calls, not elements: what can be asked for together is.
+    begins, finishes = np.concatenate([begin, begin]), np.concatenate([finish, finish])
+    starts, ends = spans.both(np.concatenate([first, last, middle]))
+    at_centre = present & (middle >= 0) & (ends[2 * columns :] > centre)
+    cover = np.minimum(ends[: 2 * columns], finishes) - np.maximum(starts[: 2 * columns], begins)
+    first_cover, last_cover = cover[:columns], cover[columns:]
     owner = np.where(at_centre, middle, np.where(first_cover >= last_cover, first, last))
 
-    # One pass for the owner and both its neighbours: numpy's cost here is calls, not elements.
     around = np.concatenate([owner - 1, owner, owner + 1])
-    lows, highs = _eighths(spans, around, np.tile(begin, 3), np.tile(finish, 3))
+    lows, highs = _eighths(spans, around, np.concatenate([begins, begin]), np.concatenate([finishes, finish]))
     low, high = lows[columns : 2 * columns], highs[columns : 2 * columns]
     before_low, before_high = lows[:columns], highs[:columns]
     after_low, after_high = lows[2 * columns :], highs[2 * columns :]
@@ -180,10 +187,10 @@ def grow(before: Cells, head: int, spans: Spans, edges: Int64s, source: int = 0)
 def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
     """First and last eighth of the cell that the span covers, to the nearest, at least one wide."""
     width = finish - begin
-    starts = np.minimum(np.maximum(spans.starts(index), begin), finish)
-    ends = np.minimum(np.maximum(spans.ends(index), begin), finish)
-    low = ((starts - begin) * (2 * EIGHTHS) + width) // (2 * width)
-    high = ((ends - begin) * (2 * EIGHTHS) + width) // (2 * width)
+    starts, ends = spans.both(index)
+    double = 2 * width
+    low = (np.minimum(np.maximum(starts - begin, 0), width) * (2 * EIGHTHS) + width) // double
+    high = (np.minimum(np.maximum(ends - begin, 0), width) * (2 * EIGHTHS) + width) // double
     low = np.minimum(low, EIGHTHS - 1)
     return low, np.maximum(high, low + 1)
 
@@ -191,12 +198,14 @@ def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tupl
 def _merged(spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, drawn: Int64s) -> Int64s:
     """Spans that begin in each column, less those that are drawn somewhere."""
     limit = int(spans.before(np.array([spans.now_ns], dtype=np.int64), "left")[0])
-    counts = np.diff(np.minimum(starting, limit))
+    starting = np.minimum(starting, limit)
+    counts = starting[1:] - starting[:-1]
     if reaches_in:
         counts[0] += 1  # it began before the window
-    shown = np.unique(drawn)
-    shown = shown[shown >= 0]
-    at = np.clip(np.searchsorted(edges, spans.starts(shown), "right") - 1, 0, len(counts) - 1)
+    shown = np.sort(drawn)
+    shown = shown[(shown >= 0) & np.append(True, shown[1:] != shown[:-1])]
+    at = np.searchsorted(edges, spans.starts(shown), "right") - 1
+    at = np.minimum(np.maximum(at, 0), len(counts) - 1)
     return np.asarray(counts - np.bincount(at, minlength=len(counts)), dtype=np.int64)
 
 

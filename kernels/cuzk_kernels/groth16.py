@@ -208,11 +208,13 @@ def _draw_blinding(order: int) -> tuple[int, int]:
 
 @contextmanager
 def _native(span: Any, backend: "Backend") -> Iterator[None]:
-    """A stage whose work happens in the back end, page faults of its worker threads included."""
+    """A stage whose work happens in the back end, page faults and spans of its worker threads included."""
     with span:
+        backend.name_workers(span)
         try:
             yield
         finally:
+            backend.name_workers(None)
             cuzk_tracer.add_faults(*backend.take_faults())
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 
 from cuzk_tracer import layout, process
-from cuzk_tracer.records import argument, emit, float_bits, now_ns
+from cuzk_tracer.decorate import coroutine, is_coroutine, wearing
+from cuzk_tracer.records import Clock, argument, emit, float_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from cuzk_tracer.fallback import Span
+    from cuzk_tracer.ringfile import RingFile
 
 _asyncs: dict[tuple[str, str, str, bool], AsyncSpan] = {}
 _current: ContextVar[Any] = ContextVar("cuzk_tracer", default=None)
@@ -26,11 +28,12 @@ _current: ContextVar[Any] = ContextVar("cuzk_tracer", default=None)
 class AsyncSpan:
     """A span that may be suspended and overlap others of its thread; see `cuzk_tracer.async_span`."""
 
-    __slots__ = ("_id", "_stage", "name")
+    __slots__ = ("_id", "_place", "_stage", "name")
 
-    def __init__(self, name: str, number: int, stage: bool) -> None:
+    def __init__(self, name: str, place: int, stage: bool) -> None:
         self.name = name
-        self._id = number
+        self._place = place
+        self._id = process.number(place)
         self._stage = stage
 
     def __enter__(self) -> Self:
@@ -54,10 +57,10 @@ class AsyncSpan:
         value1, float1 = argument(a1)
         bits = float_bits(float0, float1)
         number = slot.last_id = slot.last_id + 1
-        _current.set((before, self, now_ns(), slot, number, parent, (value0, value1, bits), depth))
+        _current.set((before, self, Clock.now(), slot, number, parent, (value0, value1, bits), depth))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        end = now_ns()
+        end = Clock.now()
         entry = _current.get()
         while entry is not None and entry[1] is not self:
             entry = entry[0]
@@ -113,26 +116,16 @@ class _AsyncCall:
 
 def decorate(span: Span | AsyncSpan, function: Callable[..., Any]) -> Callable[..., Any]:
     """The decorator form. A coroutine function's span is asynchronous: it lasts from first step to last."""
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        name = process.names[span._id]
-        whole = span if isinstance(span, AsyncSpan) else async_span(name[0], stage=span._stage)
+    if is_coroutine(function):
+        return coroutine(
+            span if isinstance(span, AsyncSpan) else async_span(span.name, stage=span._stage), function
+        )
 
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with whole:
-                return await function(*args, **kwargs)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with span:
+            return function(*args, **kwargs)
 
-    else:
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            with span:
-                return function(*args, **kwargs)
-
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(wrapper, attribute, getattr(function, attribute, None))
-    wrapper.__dict__.update(getattr(function, "__dict__", {}))
-    wrapper.__dict__["__wrapped__"] = function
-    return wrapper
+    return wearing(wrapper, function)
 
 
 def async_span(name: str, a0: str = "", a1: str = "", stage: bool = False) -> AsyncSpan:
@@ -149,3 +142,11 @@ def async_span(name: str, a0: str = "", a1: str = "", stage: bool = False) -> As
             flags = layout.NAME_STAGE if stage else 0
             known = _asyncs[key] = AsyncSpan(name, process.define(name, a0, a1, flags), stage)
     return known
+
+
+def _renumber(_: RingFile) -> None:
+    for span in _asyncs.values():
+        span._id = process.numbers[span._place]
+
+
+process.opened.append(_renumber)

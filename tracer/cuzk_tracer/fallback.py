@@ -15,20 +15,51 @@ import resource
 import struct
 
 from cuzk_tracer import layout, process
-from cuzk_tracer.asyncs import decorate
-from cuzk_tracer.records import TOP, argument, emit, float_bits, now_ns, pack_record
+from cuzk_tracer.asyncs import AsyncSpan, async_span, decorate
+from cuzk_tracer.process import meta, open_ring, problem, ring_path
+from cuzk_tracer.records import (
+    TOP,
+    Clock,
+    argument,
+    counter,
+    emit,
+    float_bits,
+    flow,
+    mark,
+    pack_record,
+    tick,
+)
 from cuzk_tracer.slots import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
+    from cuzk_tracer.ringfile import RingFile
+
+__all__ = [
+    "AsyncSpan",
+    "Span",
+    "add_faults",
+    "async_span",
+    "counter",
+    "disable",
+    "enable",
+    "flow",
+    "mark",
+    "meta",
+    "open_ring",
+    "problem",
+    "ring_path",
+    "span",
+]
+
 # The bare forms are for spans without arguments and faults: every value packed costs 10 ns.
 _pack_open = struct.Struct("<QIIqq").pack_into
 _pack_open_bare = struct.Struct("<QII16x").pack_into
 _pack_record = pack_record
 _pack_record_bare = struct.Struct("<QQIIIBB30xI").pack_into
-_now = now_ns
+_now = Clock.now
 _getrusage = resource.getrusage
 _THREAD = resource.RUSAGE_THREAD
 _SPAN = layout.KIND_SPAN
@@ -43,12 +74,14 @@ _spans: dict[tuple[str, str, str, bool, bool], Span] = {}
 class Span:
     """A named stretch of time, with arguments or fault counts; see `cuzk_tracer.span`."""
 
-    __slots__ = ("_a0", "_a1", "_bits", "_faults", "_id", "_open_id", "_stage", "name")
+    __slots__ = ("_a0", "_a1", "_base", "_bits", "_faults", "_id", "_open_bits", "_place", "_stage", "name")
 
-    def __init__(self, name: str, number: int, stage: bool, faults: bool) -> None:
+    def __init__(self, name: str, place: int, stage: bool, faults: bool) -> None:
         self.name = name
-        self._id = number
-        self._open_id = number
+        self._place = place
+        self._id = process.number(place)
+        self._base = self  # a copy with arguments has its number from here: that may change
+        self._open_bits = 0
         self._stage = stage
         self._faults = faults
         self._a0 = 0
@@ -76,7 +109,8 @@ class Span:
             stack.append((self, number, start))
         if depth < slot.entries:
             at = slot.stack_off + 32 * depth
-            _pack_open(slot.control, at, start, self._open_id, number, self._a0, self._a1)
+            name = self._base._id | self._open_bits
+            _pack_open(slot.control, at, start, name, number, self._a0, self._a1)
         slot.depth_word[0] = depth + 1
         return self
 
@@ -104,7 +138,7 @@ class Span:
             (index & slot.mask) * 64,
             entry[2],
             end,
-            self._id,
+            self._base._id,
             entry[1],
             stack[-1][1] if depth else 0,
             _SPAN if kind is None else _SPAN_ERR,
@@ -119,15 +153,16 @@ class Span:
         )
         slot.head_word[0] = slot.head = after
         slot.depth_word[0] = depth
-        if end >= slot.next_anchor_ns:
-            slot.file.anchor(end)
+        if end >= slot.next_tick:
+            tick(slot, end)
 
     def __call__(self, a0: Any = 0, a1: Any = 0) -> Any:
         if callable(a0):
             return decorate(self, a0)
         made = _new(Span)
         made.name = self.name
-        made._id = made._open_id = self._id
+        made._base = self._base
+        made._open_bits = 0
         made._stage = self._stage
         made._faults = self._faults
         if a0.__class__ is int and a1.__class__ is int and -_TOP <= a0 < _TOP and -_TOP <= a1 < _TOP:
@@ -138,7 +173,7 @@ class Span:
         made._a0, float0 = argument(a0)
         made._a1, float1 = argument(a1)
         made._bits = float_bits(float0, float1) | (layout.TRACK_FAULTS if self._faults else 0)
-        made._open_id |= (layout.OPEN_F64 if float0 else 0) | (layout.OPEN_F64_A1 if float1 else 0)
+        made._open_bits = (layout.OPEN_F64 if float0 else 0) | (layout.OPEN_F64_A1 if float1 else 0)
         return made
 
 
@@ -192,8 +227,8 @@ class _BareSpan(Span):
         )
         slot.head_word[0] = slot.head = after
         slot.depth_word[0] = depth
-        if end >= slot.next_anchor_ns:
-            slot.file.anchor(end)
+        if end >= slot.next_tick:
+            tick(slot, end)
 
 
 class _OffSpan(Span):
@@ -205,6 +240,19 @@ class _OffSpan(Span):
 
     def __call__(self, a0: Any = 0, _a1: Any = 0) -> Any:
         return decorate(self, a0) if callable(a0) else self
+
+
+class _OffStage(_OffSpan):
+    """A stage while tracing is off in a file that a viewer may switch on: stages are rare enough to look."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:  # type: ignore[override]
+        if (
+            process.State.file is not None
+        ):  # takes effect with the next one: `with` has this one's exit already
+            process.look(process.State.file)
+        return self
 
 
 _new = Span.__new__
@@ -222,7 +270,7 @@ def _unwind(slot: Slot, span: Span, end: int) -> tuple[Any, ...]:
         left, number, start = stack.pop()[:3]
         bits = left._bits & ~layout.TRACK_FAULTS | layout.TRACK_UNBALANCED
         parent = stack[-1][1]
-        emit(slot, start, end, left._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
+        emit(slot, start, end, left._base._id, number, parent, _SPAN, len(stack), bits, left._a0, left._a1)
     return stack.pop()
 
 
@@ -253,7 +301,7 @@ def _apply() -> None:
 def _set_class(span: Span) -> None:
     wanted = layout.LEVEL_COARSE if span._stage else layout.LEVEL_ALL
     if process.State.level < wanted or process.State.failed:
-        span.__class__ = _OffSpan
+        span.__class__ = _OffStage if span._stage and process.State.file is not None else _OffSpan
     else:
         span.__class__ = Span if span._faults else _BareSpan
 
@@ -276,7 +324,7 @@ def enable(level: str = "all") -> None:
         process.State.failed = False
         _apply()
         if process.State.file is not None:
-            process.State.file.store("enabled", process.State.level)
+            process.State.file.level[0] = process.State.level
 
 
 def disable() -> None:
@@ -284,4 +332,17 @@ def disable() -> None:
     enable("off")
 
 
+def _opened(_: RingFile) -> None:
+    for span in _spans.values():
+        span._id = process.numbers[span._place]
+    _apply()
+
+
+def _clock_changed() -> None:
+    global _now  # noqa: PLW0603 (called twice a span: an attribute would cost more)
+    _now = Clock.now
+
+
+process.opened.append(_opened)
 process.level_changed.append(_apply)
+Clock.changed.append(_clock_changed)

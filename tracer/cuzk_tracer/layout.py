@@ -6,20 +6,38 @@ and naturally aligned; a count or head is stored after what it publishes, with r
 
 A file, in order (every area's place and size stands in the header, so sizes may differ between writers):
 
-    header page | anchors | metadata table | slot headers | name table | string area | open stacks | rings
+    header page | anchors | metadata | slot headers | thread lines | names | strings | open stacks | rings
 
-- *Slot*: one writing thread. Its 64-byte header names its open-span stack and its ring of records.
+- *Slot*: one writing thread. Its 64-byte header names its open-span stack and its ring of records; where they
+  are and the ring's size is written for all slots when the file is made.
 - *Record* ``i`` of a slot lies at ``ring_off + (i & mask) * 64``; its index word holds ``(i + 1) mod 2**32``
   and is stored after the body; ``head`` (records ever written) is stored after that. The oldest record is
   overwritten, never waited for. A reader copies, reads ``head`` again and keeps only records above
   ``head - (mask + 1)``: the one at that place may be half overwritten.
 - *String*: at ``strings_off + id``: u32 length, then UTF-8 bytes, padded to 4. Id 0 is "none".
 - *Anchors*: a ring of clock triples under a sequence lock (odd while being written).
+
+One process, one file, however many libraries of it write: Python's extension, its pure-Python writer, and
+each shared object that was compiled with `cuzk_trace.h`. What they agree on:
+
+- *Finding it*: the file is `PID.STARTTIME.ring` of a ring folder, and one that this process has mapped (a
+  line of /proc/self/maps ends in that name) is its session: join it. One that exists and is not mapped is
+  left from before an exec: replace it. `magic` is stored last.
+- *Cold changes* (strings, names, metadata, anchors, slots claimed, `writers`) are made under flock(LOCK_EX)
+  of the file, with every count read from the file and not kept. Nobody waits for that lock longer than a
+  second; readers never take it.
+- *A thread has one slot*, the live one with its tid and its pthread_self(). A library that finds it adds one
+  to `users`, and takes it off when the thread ends; who takes off the last one marks the slot dead.
+- *A thread's state is in its slot*, not in the libraries: head, depth, next_id and the open stack are read
+  at each span and stored again, so spans of several libraries nest in each other. `busy` is set around each
+  of these changes: a signal handler that interrupted one counts its record as dropped.
+- The pure-Python writer would be too slow that way. It keeps its threads' state and shares no slot: `handle`
+  is 0, and a native library has a slot of its own for such a thread.
 """
 
 MAGIC = b"CZRING01"
 VERSION_MAJOR = 1
-VERSION_MINOR = 0
+VERSION_MINOR = 1
 
 PAGE_BYTES = 4096
 
@@ -59,10 +77,22 @@ HEADER: tuple[Field, ...] = (
     ("metas_count", 216, "Q"),
     ("strings_used", 224, "Q"),
     ("slots_used", 232, "Q"),  # slots above this were never claimed
-    ("dropped", 240, "Q"),  # records of threads that got no slot
+    ("dropped", 240, "Q"),  # records of threads that got no slot, added to atomically
+    ("dropped_plain", 248, "Q"),  # the same, of the one writer that cannot add atomically
     ("anchor_seq", 256, "Q"),
     ("anchors_count", 264, "Q"),  # anchors ever written; entry of anchor i is i mod capacity
+    ("threads_off", 272, "Q"),
+    ("writers", 280, "I"),  # libraries that write; who leaves last stores ended_ns
+    ("problems", 284, "I"),  # what found no room: PROBLEM bits
+    ("names_lost", 288, "Q"),  # names that became <overflow>
+    ("fd", 296, "I"),  # the maker's descriptor of this file
 )
+
+PROBLEM_NAMES = 1
+PROBLEM_STRINGS = 2
+PROBLEM_METAS = 4
+PROBLEM_SLOTS = 8  # more threads at once than slots
+PROBLEM_SPACE = 16  # the file system has no room for another thread's ring
 
 ANCHOR_BYTES = 32
 ANCHOR: tuple[Field, ...] = (
@@ -97,11 +127,22 @@ SLOT: tuple[Field, ...] = (
     ("ring_off", 32, "Q"),
     ("stack_off", 40, "Q"),
     ("generation", 48, "I"),  # counts the threads that had this slot
+    ("busy", 52, "I"),  # its thread is in the middle of a change
     ("base", 56, "Q"),  # head when this generation began: records below are the thread's before
 )
 SLOT_FREE = 0
 SLOT_LIVE = 1
 SLOT_DEAD = 2
+
+THREAD_BYTES = 64
+THREAD: tuple[Field, ...] = (  # what the writers of a slot's thread share and readers do not need
+    ("users", 0, "I"),  # libraries that use the slot
+    ("top", 4, "I"),  # id of the innermost open span while there are more than STACK_ENTRIES
+    ("handle", 8, "Q"),  # pthread_self(); 0 in a slot that is not shared
+    ("minflt", 16, "Q"),  # added to what getrusage says; wraps, so that it may also be taken off
+    ("majflt", 24, "Q"),
+    ("died_ns", 32, "q"),
+)
 
 STACK_ENTRIES = 64
 OPEN_BYTES = 32

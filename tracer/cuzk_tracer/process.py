@@ -1,5 +1,8 @@
 """What a traced process has one of: the ring file, the table of names, the level; and each thread's slot.
 
+Names are known before there is a file, and a native library of this process may have made that with names of
+its own: so a name has a place here, and its number in the file only once that is open.
+
 Everything here is off the hot path. Nothing raises into the program: what goes wrong becomes `problem`.
 """
 
@@ -16,6 +19,10 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing t
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+MOST_PLAIN = 4096
+
+_UUID_AT = next(offset for name, offset, _ in layout.HEADER if name == "uuid")
 
 LEVELS = {"off": layout.LEVEL_OFF, "coarse": layout.LEVEL_COARSE, "all": layout.LEVEL_ALL}
 
@@ -34,10 +41,15 @@ class State:
 lock = _thread.RLock()
 tls: Any = _thread._local()
 """`tls.slot` is this thread's slot, once it has one."""
-names: list[tuple[str, str, str, int]] = [("", "", "", 0), ("<overflow>", "", "", 0)]
+names: list[tuple[str, str, str, int, float]] = []
+"""All names, by place: text, names of the arguments, flags, and the share of the table they may fill."""
+numbers: list[int] = []
+"""Their numbers in the file, by place."""
 level_changed: list[Callable[[], None]] = []
 """Called when the level is another, or tracing has stopped for good."""
-_plain: dict[str, int] = {}  # counters and marks: name ids by text
+opened: list[Callable[[ringfile.RingFile], None]] = []
+"""Called when there is a file, and all numbers are new."""
+_plain: dict[str, int] = {}  # counters, marks and flows: places by text
 _metas: dict[str, str] = {}
 
 
@@ -83,16 +95,14 @@ def slot() -> Slot | None:
 
 
 def _open() -> ringfile.RingFile | None:
-    """Make the ring file. The caller holds the lock."""
+    """Make the ring file, or join that of a native library. The caller holds the lock."""
     if State.failed or State.level == layout.LEVEL_OFF:
         return None
-    parent_pid, parent_uuid = State.parent_pid, State.parent_uuid
-    if not parent_pid:
-        parent_pid, parent_uuid = _inherited()
     reasons = []
     for folder in places.folders():
+        parent = (State.parent_pid, State.parent_uuid) if State.parent_pid else _inherited(folder)
         try:
-            file = ringfile.RingFile(folder, parent_pid, parent_uuid, State.level)
+            file = ringfile.RingFile(folder, *parent, State.level)
             break
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -100,21 +110,37 @@ def _open() -> ringfile.RingFile | None:
     else:
         fail("cannot write a trace ring in " + "; ".join(reasons))
         return None
-    for name in names:
-        file.name(*name)
-    file.meta("command", " ".join(_command_line()))
-    for key, value in _metas.items():
-        file.meta(key, value)
+    with file:
+        numbers[:] = [file.name(*name) for name in names]
+        if file.new:
+            file.meta("command", " ".join(_command_line()))
+        for key, value in _metas.items():
+            file.meta(key, value)
     os.environ[places.PARENT_VARIABLE] = f"{file.uuid.hex()}:{file.pid}"
     State.file = file
+    if not file.new:
+        State.level = file.level[0]
+    for tell in opened:
+        tell(file)
     return file
 
 
-def _inherited() -> tuple[int, bytes]:
-    """Pid and session of the tracing process that exec'ed this one; zeros where there is none."""
+def _inherited(folder: str) -> tuple[int, bytes]:
+    """Pid and session of the tracing process that started this one; zeros where there is none.
+
+    Its parent's by its ring in the same folder, else what an ancestor left in the environment.
+    """
     try:
-        uuid, _, pid = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
-        return int(pid), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
+        pid = os.getppid()
+        with open(f"{folder}/{pid}.{places.start_time(pid)}.ring", "rb", buffering=0) as file:  # noqa: PTH123
+            head = file.read(layout.HEADER_BYTES)
+        if len(head) == layout.HEADER_BYTES and head[:8] == layout.MAGIC:
+            return pid, head[_UUID_AT : _UUID_AT + 16]
+    except OSError:
+        pass  # not traced
+    try:
+        uuid, _, ancestor = os.environ.get(places.PARENT_VARIABLE, "").partition(":")
+        return int(ancestor), bytes.fromhex(uuid)[:16].ljust(16, b"\0")
     except ValueError:
         return 0, bytes(16)
 
@@ -135,26 +161,43 @@ def fail(reason: str) -> None:
         tell()
 
 
-def define(text: str, a0: str, a1: str, flags: int) -> int:
-    """Register a name and return its id. The caller holds the lock."""
-    if len(names) >= ringfile.NAMES:
-        State.problem = State.problem or f"more than {ringfile.NAMES} names: the rest appear as <overflow>"
-        return layout.NAME_OVERFLOW
-    names.append((text, a0, a1, flags))
+def look(file: ringfile.RingFile) -> None:
+    """Take over the level in the file, which a viewer may have changed."""
+    if file.level[0] != State.level:
+        State.level = file.level[0]
+        for tell in level_changed:
+            tell()
+
+
+def define(text: str, a0: str, a1: str, flags: int, most: float = 1.0) -> int:
+    """Register a name and return its place. The caller holds the lock."""
+    names.append((text, a0, a1, flags, most))
     if State.file is not None:
-        State.file.name(text, a0, a1, flags)
+        number = layout.NAME_OVERFLOW
+        try:
+            with State.file:
+                number = State.file.name(*names[-1])
+        except OSError as error:
+            State.problem = State.problem or f"a name could not be added: {error}"
+        numbers.append(number)
     return len(names) - 1
 
 
-def plain_name(text: str, limit: int) -> int:
-    """Id of a counter's or mark's name; NAME_OVERFLOW for a new one when the table already holds `limit`."""
+def number(place: int) -> int:
+    """What to write for the name at this place; 0 while there is no file."""
+    return 0 if State.file is None else numbers[place]
+
+
+def plain_number(text: str, most: float) -> int:
+    """Number of a counter's, mark's or flow's name, which may fill that share of the table."""
     text = str(text)
-    number = _plain.get(text)
-    if number is None:
+    place = _plain.get(text)
+    if place is None:
+        if len(_plain) >= MOST_PLAIN:
+            return layout.NAME_OVERFLOW
         with lock:
-            full = len(names) >= limit
-            number = _plain[text] = layout.NAME_OVERFLOW if full else define(text, "", "", 0)
-    return number
+            place = _plain[text] = define(text, "", "", 0, most)
+    return number(place)
 
 
 def meta(**values: object) -> None:
@@ -166,7 +209,11 @@ def meta(**values: object) -> None:
             except Exception:  # the program's own __str__
                 continue
             if State.file is not None:
-                State.file.meta(key, text)
+                try:
+                    with State.file:
+                        State.file.meta(key, text)
+                except OSError as error:
+                    State.problem = State.problem or f"metadata could not be written: {error}"
 
 
 def open_ring() -> str | None:
@@ -201,7 +248,10 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     if State.file is not None:
-        State.file.end()
+        try:  # noqa: SIM105 (contextlib takes 2 ms to import)
+            State.file.end()
+        except OSError:
+            pass  # a thread that is gone holds the lock
 
 
 os.register_at_fork(after_in_child=_after_fork)

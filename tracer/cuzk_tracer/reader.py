@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_tracer import layout, places
+from cuzk_tracer.ticks import Ticks
 
 MOST_NAMES = 1 << 20
 MOST_SLOTS = 1 << 16
@@ -162,7 +163,7 @@ class Ring:
             raise RingError(
                 f"{self.path}: ring version {major}.{minor}; this reader knows version {layout.VERSION_MAJOR}"
             )
-        if int(head["clock_kind"]) != layout.CLOCK_MONOTONIC:
+        if int(head["clock_kind"]) not in {layout.CLOCK_MONOTONIC, layout.CLOCK_TSC}:
             raise RingError(f"{self.path}: unknown clock kind {int(head['clock_kind'])}")
         areas = (
             ("anchors", "anchors_off", "anchor_capacity", layout.ANCHOR_BYTES, MOST_ANCHORS),
@@ -179,6 +180,7 @@ class Ring:
             raise RingError(f"{self.path}: cut off at {size:,} of {int(head['file_bytes']):,} bytes")
         self._size = size
         self._head = head
+        self._ticks = Ticks() if int(head["clock_kind"]) == layout.CLOCK_TSC else None
         self.pid = int(head["pid"])
         self.start_time = int(head["start_time"])
         self.parent_pid = int(head["parent_pid"])
@@ -255,7 +257,12 @@ class Ring:
                 self._read_slot(number, slot, records, open_)
         if self._skipped is None:
             self._skipped, self._lost = self._lost, 0
-        return Poll(records, open_, self._lost + int(self._head["dropped"]), self._skipped, alive)
+        if self._ticks is not None:
+            self._read_anchors()  # again: all that were there before what was just read
+            records = [(thread, _in_ns(rows, self._ticks, ("t0", "t1"))) for thread, rows in records]
+            open_ = [(thread, _in_ns(rows, self._ticks, ("t0",))) for thread, rows in open_]
+        lost = self._lost + int(self._head["dropped"]) + int(self._head["dropped_plain"])
+        return Poll(records, open_, lost, self._skipped, alive)
 
     def _read_names(self) -> None:
         head = self._head
@@ -301,6 +308,8 @@ class Ring:
             for i in range(max(self._anchors_seen, count - capacity), count):
                 entry = table[i % capacity]
                 self.anchors.append((int(entry["monotonic_ns"]), int(entry["realtime_ns"])))
+                if self._ticks is not None:
+                    self._ticks.add(int(entry["ticks"]), int(entry["monotonic_ns"]), int(entry["segment"]))
             self._anchors_seen = count
             return
 
@@ -396,6 +405,14 @@ class Ring:
         self._lost += head - known.next - len(rows)
         known.next = head
         return rows, index
+
+
+def _in_ns(rows: Rows, ticks: Ticks, fields: tuple[str, ...]) -> Rows:
+    """The same rows with their times in monotonic nanoseconds."""
+    rows = rows.copy()
+    for name in fields:
+        rows[name] = ticks.to_ns(rows[name])
+    return rows
 
 
 def find(pid: int) -> str:

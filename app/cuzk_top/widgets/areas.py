@@ -32,6 +32,9 @@ from cuzk_top.widgets.tiles import Pieces, cut, strips_of
 
 CHART_NS = 200_000_000
 """How long a chart stands while its session runs."""
+LANE_NS = 150_000_000
+"""How long a lane stands when spans of it begin or end in quick succession: every other frame takes them in.
+Between them its running span grows, which costs little."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,20 @@ class _Chart(NamedTuple):
     heights: NDArray[np.int8]
 
 
+class _Lane(NamedTuple):
+    """The cells of one row as they were computed last."""
+
+    place: object
+    """Window, columns and the rows of spans."""
+    signatures: list[list[int | None]]
+    """A source: what changes when spans of it begin or end."""
+    steps: list[int | None]
+    """A source: how far its running span has grown."""
+    taken_ns: int
+    """When the signatures changed."""
+    cells: Cells
+
+
 class Areas:
     """Computes rows of one window; `begin` starts a frame."""
 
@@ -66,7 +83,7 @@ class Areas:
         self._tiles: tuple[int, ...] = (0,)
         self._edges: Int64s = np.empty(0, np.int64)
         self._ground = Ground((), -1)
-        self._cells: dict[str, tuple[Hashable, Cells]] = {}
+        self._cells: dict[str, _Lane] = {}
         self._charts: dict[str, _Chart] = {}
         self._filled: dict[str, _Filled] = {}
         self._sources: dict[tuple[str, int], tuple[Hashable, int, Cells]] = {}
@@ -102,14 +119,14 @@ class Areas:
         text = clean(text)[: self._columns]
         return self._area(name, text, len(text), lambda: blank_run(text, 0, self._ground, self._theme, "dim"))
 
-    def lane(self, row: DisplayRow, looks: Looks, now_ns: int) -> list[Strip]:
-        """A row of spans, all its sources over each other."""
+    def lane(self, row: DisplayRow, looks: Looks, now_ns: int, runs: bool) -> list[Strip]:
+        """A row of spans, all its sources over each other; `runs`: while the session does."""
         look = (self._window, self._columns, row.sources)
         settled = self._settled.get(row.key)
         if settled is not None and settled[0] == look and now_ns >= settled[1]:
             cells = settled[2]
         else:
-            cells = self._unsettled(row, look, now_ns)
+            cells = self._unsettled(row, look, now_ns, runs)
         return self._area(
             row.key,
             cells,
@@ -117,17 +134,26 @@ class Areas:
             lambda: span_runs(cells, looks.labels(row), self._ground, self._theme),
         )
 
-    def _unsettled(self, row: DisplayRow, look: Hashable, now_ns: int) -> Cells:
+    def _unsettled(self, row: DisplayRow, look: Hashable, now_ns: int, runs: bool) -> Cells:
         """Cells of a row that may have changed; they are settled when nothing in it runs any more."""
         spans = [stats.clipped(source, now_ns) for source in row.sources]
-        key = (self._window, self._columns, tuple(self._signature(part) for part in spans))
+        signatures = [self._signature(part) for part in spans]
+        steps = [signature.pop() for signature in signatures]
         found = self._cells.get(row.key)
-        if found is None or found[0] != key:
-            found = self._cells[row.key] = (key, self._compute(row.key, spans))
+        place = (self._window, self._columns, [source.key for source in row.sources])
+        same = found is not None and found.place == place
+        if found is None or not same or found.signatures != signatures:
+            if found is not None and same and runs and 0 <= now_ns - found.taken_ns < LANE_NS:
+                return found.cells
+            found = self._cells[row.key] = _Lane(
+                place, signatures, steps, now_ns, self._compute(row.key, spans)
+            )
+        elif found.steps != steps:
+            found = self._cells[row.key] = found._replace(steps=steps, cells=self._compute(row.key, spans))
         ends = [int(source.columns.end_ns[-1]) for source in row.sources if len(source.columns)]
         if all(source.open is None for source in row.sources) and now_ns >= max(ends, default=0):
-            self._settled[row.key] = (look, max(ends, default=0), found[1])
-        return found[1]
+            self._settled[row.key] = (look, max(ends, default=0), found.cells)
+        return found.cells
 
     def chart(self, counter: CounterData, now_ns: int, runs: bool) -> list[Strip]:
         """A row of a counter; while the session `runs` it is drawn anew five times a second."""
@@ -229,15 +255,15 @@ class Areas:
         self._sources[name, number] = (key, limit, cells)
         return cells
 
-    def _signature(self, spans: Spans) -> Hashable:
-        """What must change for a row's cells to change, as long as the window stays."""
+    def _signature(self, spans: Spans) -> list[int | None]:
+        """What must change for a row's cells to do so, as long as the window stays; last: how far it grew."""
         count = len(spans.start_ns)
         first = int(spans.start_ns[0]) if count else 0
         last = int(spans.end_ns[-1]) if count else 0
         growing = spans.open_ns is not None or last > spans.now_ns
         eighths = 2 * rows.EIGHTHS
         step = viewport.column_of(self._window, self._columns * eighths, spans.now_ns) if growing else 0
-        return (count, first, last, spans.open_ns, step)
+        return [count, first, last, spans.open_ns, step]
 
 
 def highest(counter: CounterData, count: int) -> float:

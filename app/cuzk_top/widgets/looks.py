@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from cuzk_top import stages
 from cuzk_top.model import RowData, Session
 from cuzk_top.rows import SOURCE_SHIFT
 from cuzk_top.screens.layout import DisplayRow
 from cuzk_top.theme import ROLES
+from cuzk_top.widgets.paint import clean
 from cuzk_top.widgets.runs import Labels
 
 _INDEX = (1 << SOURCE_SHIFT) - 1
@@ -26,6 +29,7 @@ class Looks:
         self._steps: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._roles: dict[str, str] = {}
+        self._shorts: dict[str, str] = {}
 
     def renew(self, session: Session) -> None:
         """Take the session of a newer snapshot."""
@@ -61,7 +65,7 @@ class Looks:
         def texts(code: int) -> tuple[str, ...]:
             source, name, index = name_of(code)
             letter = source.lane.letter.strip()[:1]
-            short = short_name(name)
+            short = self._short(name)
             if name == "prove":
                 return (f"proof {index + 1}", str(index + 1), letter)
             if "." not in name and letter:
@@ -71,6 +75,14 @@ class Looks:
             return (short, short.split(".")[0], letter) if letter else (short, short.split(".")[0])
 
         return Labels(role, texts)
+
+    def _short(self, name: str) -> str:
+        """The short name, each character of it one cell: names come from a foreign process."""
+        short = self._shorts.get(name)
+        if short is None:
+            letters = clean(short_name(name))
+            short = self._shorts[name] = "".join(c if cell_len(c) == 1 else "?" for c in letters)
+        return short
 
     def _step(self, name: str) -> int:
         """Number of a name among those with the same parent, by order of appearance."""

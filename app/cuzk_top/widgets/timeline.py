@@ -261,7 +261,7 @@ class Timeline(Widget):
         if row.empty and row.missing:
             area = self._areas.words(row.key, row.missing)
         else:
-            area = self._areas.lane(row, self._looks, scene.snapshot.now_ns)
+            area = self._areas.lane(row, self._looks, scene.snapshot.now_ns, _runs(scene))
         numbers = scene.numbers.get(row.key, Numbers())
         size = (layout.width, layout.compact)
 
@@ -305,7 +305,7 @@ class Timeline(Widget):
         if counter.missing is not None:
             area = self._areas.words(name, f"no data: {counter.missing}")
         else:
-            area = self._areas.chart(counter, now, not scene.snapshot.ended)
+            area = self._areas.chart(counter, now, _runs(scene))
         numbers = scene.numbers.get(name, Numbers())
 
         size = (layout.width, layout.compact)
@@ -325,6 +325,11 @@ class Timeline(Widget):
 
         label = self._keep(f"{name} left", (size, counter.label), left)
         return [label, *area, self._keep(f"{name} right", (size, numbers), right)]
+
+
+def _runs(scene: Scene) -> bool:
+    """Whether the next frame will show more; if not, this one must leave nothing out."""
+    return not scene.snapshot.ended and not scene.view.paused
 
 
 def _per_column(scene: Scene) -> str:

@@ -78,6 +78,7 @@ class NativeBackend:
     def __init__(self) -> None:
         self._library = library()
         self.threads = int(self._library.threads())
+        self._worker_names: dict[str, int] = {}
 
     def point_check(
         self, curve: "Curve", group: int, points: memoryview, count: int, subgroup: bool
@@ -190,10 +191,13 @@ class NativeBackend:
         handle = self._library.msm_begin(number, group, source.address, first, count, bits)
         try:
             with steps.digits:
+                self.name_workers(steps.digits)
                 self._library.msm_digits(handle)
             with steps.accumulate:
+                self.name_workers(steps.accumulate)
                 self._library.msm_accumulate(handle)
             with steps.reduce:
+                self.name_workers(steps.reduce)
                 self._library.msm_reduce(handle)
             out = ctypes.create_string_buffer(curve.point_bytes(group))
             with steps.horner:
@@ -211,6 +215,12 @@ class NativeBackend:
         number = CURVE_NUMBERS[curve.name]
         self._library.fixed_base(number, group, encoded.address, scalars.address, count, out.address)
         return bytes(out.view())
+
+    def name_workers(self, span: object) -> None:
+        text = getattr(span, "name", None)
+        if text is not None and text not in self._worker_names:
+            self._worker_names[text] = self._library.worker_name(f"{text}.worker".encode())
+        self._library.worker_spans(self._worker_names.get(text))
 
     def take_faults(self) -> tuple[int, int]:
         pair = (ctypes.c_uint64 * 2)()

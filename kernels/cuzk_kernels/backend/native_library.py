@@ -16,6 +16,8 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cpu_level": (_int, (_int,)),
     "field_operation": (None, (_int, _int, _pointer, _pointer, _pointer, _i64)),
     "take_faults": (None, (_pointer,)),
+    "worker_name": (_pointer, (ctypes.c_char_p,)),
+    "worker_spans": (None, (_pointer,)),
     "point_check": (_i64, (_int, _int, _pointer, _i64, _int, _pointer)),
     "witness_check": (_i64, (_int, _pointer, _i64)),
     "eval_ab": (_i64, (_int, _pointer, _i64, _pointer, _u32, _u32, _pointer, _pointer, _pointer)),

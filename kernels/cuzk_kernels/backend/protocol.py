@@ -129,5 +129,11 @@ class Backend(Protocol):
     def fixed_base(self, curve: "Curve", group: int, base: "Point", scalars: Handle, count: int) -> bytes:
         """scalars[i] * base for i < count, packed as in a zkey (affine, Montgomery, zeros for infinity)."""
 
+    def name_workers(self, span: object) -> None:
+        """Let worker threads write spans of their own from now on, named like this one with `.worker`.
+
+        None: no more. A back end without worker threads does nothing.
+        """
+
     def take_faults(self) -> tuple[int, int]:
         """Minor and major page faults of worker threads since the last call; (0, 0) without any."""

@@ -170,6 +170,9 @@ class PureBackend:
             sums.append(total)
         return b"".join([curve.encode(group, point) for point in ops.batch_affine(sums)])
 
+    def name_workers(self, span: object) -> None:
+        """There are no workers."""
+
     def take_faults(self) -> tuple[int, int]:
         return 0, 0
 

@@ -3,16 +3,18 @@
 // curve: 0 BN254, 1 BLS12-381. group: 1 or 2. Vectors are domain-length arrays of Montgomery elements of the
 // scalar field; scalars are plain 32-byte little-endian integers below r; points are as in a .zkey. Sizes
 // are counts of elements. Callers check shapes; what is checked here is what comes out of files.
+#include "pool.hpp"
+
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <string>
 
 #include "ifma_msm.hpp"
 #include "ifma_ntt.hpp"
 #include "msm.hpp"
 #include "ntt.hpp"
 #include "points.hpp"
-#include "pool.hpp"
 #include "quotient.hpp"
 
 #define CUZK_API extern "C" __attribute__((visibility("default")))
@@ -67,6 +69,15 @@ CUZK_API int cuzk_cpu_level(int limit) {
 CUZK_API void cuzk_take_faults(uint64_t* minor_major) {
   Pool::get().take_faults(minor_major, minor_major + 1);
 }
+
+// A name for worker_spans, made once for a text by the caller and kept for good.
+CUZK_API void* cuzk_worker_name(const char* text) {
+  auto* kept = new std::string(text);
+  return new cuzk_trace_name CUZK_TRACE_NAME(kept->c_str(), nullptr, nullptr, CUZK_TRACE_FAULTS);
+}
+
+// From now on workers that serve the calling thread write spans of that name; nullptr: none.
+CUZK_API void cuzk_worker_spans(void* name) { Pool::worker_span() = static_cast<cuzk_trace_name*>(name); }
 
 CUZK_API int64_t cuzk_point_check(int curve, int group, const unsigned char* points, int64_t count, int subgroup,
                                   int* problem) {

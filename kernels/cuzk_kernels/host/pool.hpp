@@ -1,6 +1,8 @@
 // The worker threads: started once, kept asleep between calls, and their page faults counted.
 #pragma once
 
+#include "cuzk_trace.h"  // first: it sets what system headers declare
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -43,6 +45,13 @@ class Pool {
     return *pool;
   }
 
+  // The name of the spans that workers write into the trace while they serve the calling thread, or nullptr
+  // for none. It must stay for good.
+  static cuzk_trace_name*& worker_span() {
+    static thread_local cuzk_trace_name* name = nullptr;
+    return name;
+  }
+
   int threads() const { return static_cast<int>(workers_) + 1; }
 
   // task(i) for every i below count, in no order. Exceptions must not leave a task.
@@ -59,6 +68,7 @@ class Pool {
     context_ = const_cast<std::remove_const_t<T>*>(&task);
     call_ = [](void* context, size_t i) { (*static_cast<T*>(context))(i); };
     count_ = count;
+    span_ = worker_span();
     next_.store(0, std::memory_order_relaxed);
     seats_.store(static_cast<int>(helpers), std::memory_order_relaxed);
     busy_.store(workers_, std::memory_order_relaxed);
@@ -121,7 +131,7 @@ class Pool {
     for (;;) {
       while (generation_.load(std::memory_order_acquire) == seen) futex(&generation_, FUTEX_WAIT_PRIVATE, seen);
       ++seen;
-      if (seats_.fetch_sub(1, std::memory_order_acq_rel) > 0) work();
+      if (seats_.fetch_sub(1, std::memory_order_acq_rel) > 0) serve_set();
       rusage now;
       getrusage(RUSAGE_THREAD, &now);
       minor_.fetch_add(static_cast<uint64_t>(now.ru_minflt - last.ru_minflt), std::memory_order_relaxed);
@@ -129,6 +139,15 @@ class Pool {
       last = now;
       if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) futex(&busy_, FUTEX_WAKE_PRIVATE, 1);
     }
+  }
+
+  // A worker's share, as a span of its own thread where the caller named one.
+  void serve_set() {
+    if (span_ == nullptr || next_.load(std::memory_order_relaxed) >= count_) return work();
+    cuzk_trace_span span;
+    cuzk_trace_begin(&span, span_, 0, 0);
+    work();
+    cuzk_trace_end(&span);
   }
 
   void work() {
@@ -141,6 +160,7 @@ class Pool {
   void* context_ = nullptr;
   void (*call_)(void*, size_t) = nullptr;
   size_t count_ = 0;
+  cuzk_trace_name* span_ = nullptr;
   std::atomic<size_t> next_{0};
   std::atomic<int> seats_{0};
   std::atomic<uint32_t> generation_{0}, busy_{0};
