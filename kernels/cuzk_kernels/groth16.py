@@ -163,11 +163,11 @@ def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
 def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h_values: "Scalars") -> _Sums:
     """All five, begun before the first is waited for where the back end can."""
     first_private = key.n_public + 1
-    b2 = _msm(backend, MSM_B_G2, key, key.b2, w)  # first: it may run on the host beside the others
     h = _msm(backend, MSM_H, key, key.h, h_values)
     private = _msm(backend, MSM_L, key, key.c, w, offset=first_private)
     a = _msm(backend, MSM_A, key, key.a, w)
     b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
+    b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
     return _Sums(h=h(), l=private(), a=a(), b1=b1(), b2=b2())
 
 

@@ -425,6 +425,9 @@ class CudaBackend:
         device.synchronize()
         return out
 
+    def name_workers(self, span: object) -> None:
+        self.host.name_workers(span)
+
     def take_faults(self) -> tuple[int, int]:
         return self.host.take_faults()
 

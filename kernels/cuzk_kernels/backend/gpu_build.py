@@ -1,8 +1,8 @@
 """Compiles the kernels with nvcc, once: cubins are kept under a fingerprint of everything that went in.
 
 The fingerprint covers every source and header (the list is the compiler's own, -M), the flags, the
-compiler's version and the target. It is embedded in the module as `cuzk_fingerprint`. Sources are hashed before and
-after compiling, and compiled again if they changed meanwhile.
+compiler's version and the target. It is embedded in the module as `cuzk_fingerprint`. Sources are hashed
+before and after compiling, and compiled again if they changed meanwhile.
 """
 
 import hashlib
