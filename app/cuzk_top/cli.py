@@ -35,10 +35,22 @@ def add_backend_option(parser: argparse.ArgumentParser) -> None:
     """The choice of back end for the commands that prove."""
     parser.add_argument(
         "--backend",
-        choices=["auto", "cpu", "python"],
+        choices=["auto", "cuda", "cpu", "python"],
         default="auto",
-        help="cpu: the compiled host library; python: slow, needs no compiler; auto: the best there is",
+        help="cuda: an NVIDIA GPU; cpu: the compiled host library; python: slow, needs no compiler; "
+        "auto: the best there is",
     )
+    parser.add_argument("--device", metavar="LIST", default="0", help="GPUs to use, such as 0 or 0,1")
+    parser.add_argument(
+        "--h2d",
+        choices=["pageable", "register", "pool"],
+        default="pool",
+        help="how host memory reaches the GPU: as it is, page-locked in place, or through a page-locked pool",
+    )
+    parser.add_argument(
+        "--b-g2", choices=["gpu", "cpu"], default="gpu", help="where the sum over B in G2 is made"
+    )
+    parser.add_argument("--gpu-memory", type=positive, metavar="MIB", help="GPU memory to keep keys in")
 
 
 def add_recording_options(parser: argparse.ArgumentParser) -> None:

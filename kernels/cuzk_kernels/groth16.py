@@ -16,7 +16,7 @@ verified before `prove` returns it.
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,23 +160,28 @@ def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
             return backend.pointwise(a, b, c)
 
 
-def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h: "Scalars") -> _Sums:
+def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h_values: "Scalars") -> _Sums:
+    """All five, begun before the first is waited for where the back end can."""
     first_private = key.n_public + 1
-    return _Sums(
-        h=_msm(backend, MSM_H, key, key.h, h),
-        l=_msm(backend, MSM_L, key, key.c, w, offset=first_private),
-        a=_msm(backend, MSM_A, key, key.a, w),
-        b1=_msm(backend, MSM_B_G1, key, key.b1, w),
-        b2=_msm(backend, MSM_B_G2, key, key.b2, w),
-    )
+    h = _msm(backend, MSM_H, key, key.h, h_values)
+    private = _msm(backend, MSM_L, key, key.c, w, offset=first_private)
+    a = _msm(backend, MSM_A, key, key.a, w)
+    b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
+    b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
+    return _Sums(h=h(), l=private(), a=a(), b1=b1(), b2=b2())
 
 
 def _msm(
     backend: "Backend", spans: _MsmSpans, key: Zkey, query: Query, scalars: "Scalars", *, offset: int = 0
-) -> Point:
+) -> Callable[[], Point]:
     bits = backend.window_bits(key.curve, query.group, query.count, scalars, offset)
+    begin: Any = getattr(backend, "msm_begin", None)
     with _native(spans.whole(query.count, bits), backend):
-        return backend.msm(key.curve, query.group, query.data, scalars, offset, query.count, spans.steps)
+        job = key.curve, query.group, query.data, scalars, offset, query.count, spans.steps
+        if begin is not None:
+            return begin(*job)  # type: ignore[no-any-return]
+        result = backend.msm(*job)
+        return lambda: result
 
 
 def _finalize(backend: "Backend", key: Zkey, sums: _Sums, blinding: tuple[int, int]) -> Proof:

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels import errors
@@ -85,7 +85,11 @@ def report_proof(number: int, started: float, result: Proved, **paths: str) -> N
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """The command line of the prover process; people use ``cuzk-top prove`` and ``cuzk-top demo`` instead."""
     parser = argparse.ArgumentParser(prog="python -m cuzk_kernels.runner")
-    parser.add_argument("--backend", default="auto", choices=["auto", "native", "python"])
+    parser.add_argument("--backend", default="auto", choices=["auto", "cuda", "native", "python"])
+    parser.add_argument("--device", default="0")
+    parser.add_argument("--h2d", default="pool", choices=["pageable", "register", "pool"])
+    parser.add_argument("--b-g2", default="gpu", choices=["gpu", "cpu"])
+    parser.add_argument("--gpu-memory", type=int, metavar="MIB")
     parser.add_argument("--die-with-parent", action="store_true")
     verbs = parser.add_subparsers(dest="verb", required=True)
     prove = verbs.add_parser("prove")
@@ -104,6 +108,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def cuda_options(args: argparse.Namespace) -> Any:
+    """The switches of the CUDA back end. Raises InputError for a bad list of devices."""
+    from cuzk_kernels.backend import CudaOptions  # noqa: PLC0415
+
+    try:
+        devices = tuple(int(part) for part in args.device.split(","))
+    except ValueError:
+        raise errors.InputError(f"--device {args.device}: give numbers such as 0 or 0,1") from None
+    if len(set(devices)) != len(devices):
+        raise errors.InputError(f"--device {args.device}: each device once")
+    memory = None if args.gpu_memory is None else args.gpu_memory << 20
+    return CudaOptions(devices, args.h2d, args.b_g2, memory)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; errors a user can cause become one event and their exit code, never a traceback."""
     args = parse(argv)
@@ -114,8 +132,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         from cuzk_kernels import backend as backends  # noqa: PLC0415
 
-        backend, why = backends.choose(args.backend)
-        cuzk_tracer.meta(backend=f"cpu-{backend.name}", threads=str(backend.threads))
+        backend, why = backends.choose(args.backend, cuda_options(args))
+        place = "gpu" if backend.name == "cuda" else "cpu"
+        cuzk_tracer.meta(backend=f"{place}-{backend.name}", threads=str(backend.threads))
         if why:
             emit("note", text=why)
         args.run(args, backend)

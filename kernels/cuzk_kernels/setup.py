@@ -48,7 +48,7 @@ def demo(
     killed, is made again; two runs at once each end with a whole one.
     """
     if constraints is None:
-        constraints = NATIVE_CONSTRAINTS if backend.name == "native" else PYTHON_CONSTRAINTS
+        constraints = NATIVE_CONSTRAINTS if backend.name != "python" else PYTHON_CONSTRAINTS
     rounds = circuits.chain_rounds(constraints)
     folder = directory / f"chain-{curve.name}-{rounds}-v{_FORMAT}"
     if _sound(folder):

@@ -6,12 +6,12 @@ import argparse
 
 from cuzk_top import paths, terminal
 from cuzk_top.commands import proving
-from cuzk_top.commands.prove import BACKENDS
+from cuzk_top.commands.prove import backend_arguments
 
 
 def run(args: argparse.Namespace) -> int:
     """Prove the demo circuit, its key kept in the cache folder."""
     proofs = "0" if terminal.interactive() else "1"
     directory = str(paths.cache_folder() / "demo")
-    arguments = ["--backend", BACKENDS[args.backend], "demo", "--directory", directory, "--proofs", proofs]
+    arguments = [*backend_arguments(args), "demo", "--directory", directory, "--proofs", proofs]
     return proving.run(arguments, args, "demo", quit_stops=True)

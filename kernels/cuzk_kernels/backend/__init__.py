@@ -1,22 +1,44 @@
 """The choice of a back end."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from cuzk_kernels.errors import InputError, MissingError
 
 if TYPE_CHECKING:
     from cuzk_kernels.backend.protocol import Backend
 
-NAMES = ("auto", "native", "python")
+NAMES = ("auto", "cuda", "native", "python")
 
 
-def choose(name: str = "auto") -> tuple["Backend", str | None]:
-    """The back end of that name, and why it is not the native one where "auto" had to do without.
+class CudaOptions(NamedTuple):
+    """devices: their numbers; h2d, b_g2, memory: see CudaBackend."""
 
-    Raises MissingError when "native" is asked for and cannot be loaded, InputError for another name.
+    devices: tuple[int, ...] = (0,)
+    h2d: str = "pool"
+    b_g2: str = "gpu"
+    memory: int | None = None
+
+
+def choose(name: str = "auto", cuda: CudaOptions | None = None) -> tuple["Backend", str | None]:
+    """The back end of that name, and why "auto" had to do without a GPU that is there, or the native library.
+
+    Raises MissingError when "cuda" or "native" is asked for and cannot be had, InputError for another name.
     """
     if name not in NAMES:
         raise InputError(f"unknown back end {name!r}: choose one of {', '.join(NAMES)}")
+    if name == "cuda" or (name == "auto" and Path("/dev/nvidiactl").exists()):
+        try:
+            return _cuda(cuda or CudaOptions()), None
+        except MissingError as error:
+            if name == "cuda":
+                raise
+            host, why = _host()
+            return host, why or f"proving on the CPU: {error}"
+    return _host(name)
+
+
+def _host(name: str = "auto") -> tuple["Backend", str | None]:
     reason = None
     if name != "python":
         from cuzk_kernels.backend import native  # noqa: PLC0415 (loads a shared library)
@@ -29,3 +51,12 @@ def choose(name: str = "auto") -> tuple["Backend", str | None]:
     from cuzk_kernels.backend import pure  # noqa: PLC0415 (not needed beside the native one)
 
     return pure.PureBackend(), reason and f"proving in pure Python, which is slow: {reason}"
+
+
+def _cuda(options: CudaOptions) -> "Backend":
+    from cuzk_kernels.backend.cuda import CudaBackend  # noqa: PLC0415 (needed with a GPU only)
+    from cuzk_kernels.backend.gpu_device import Device  # noqa: PLC0415 (loads PyCUDA)
+
+    devices = [Device(index) for index in options.devices]
+    host = _host()[0]
+    return CudaBackend(devices, host, h2d=options.h2d, b_g2=options.b_g2, memory=options.memory)

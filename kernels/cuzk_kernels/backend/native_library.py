@@ -35,6 +35,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "msm_reduce": (None, (_pointer,)),
     "msm_horner": (None, (_pointer, _pointer)),
     "msm_end": (None, (_pointer,)),
+    "combine": (None, (_int, _int, _pointer, _pointer, _i64, _pointer)),
     "fixed_base": (None, (_int, _int, _pointer, _pointer, _i64, _pointer)),
     "touch": (None, (_pointer, _i64, _int)),
     "lock": (_int, (_pointer, _i64, _int, _int)),

@@ -228,6 +228,26 @@ CUZK_API void cuzk_msm_reduce(void* msm) { static_cast<MsmBase*>(msm)->reduce();
 CUZK_API void cuzk_msm_horner(void* msm, uint64_t* out) { static_cast<MsmBase*>(msm)->horner(out); }
 CUZK_API void cuzk_msm_end(void* msm) { delete static_cast<MsmBase*>(msm); }
 
+// out = the sum of 2^powers[i] times the i-th sum (XYZZ, Montgomery words, zeros for infinity): what a GPU leaves
+// of an MSM. The affine result as plain words, zeros for infinity.
+CUZK_API void cuzk_combine(int curve, int group, const unsigned char* sums, const uint32_t* powers, int64_t n,
+                           unsigned char* out) {
+  with_group(curve, group, [&](auto tag) {
+    using F = typename decltype(tag)::type::F;
+    uint32_t top = 0;
+    for (int64_t i = 0; i < n; ++i) top = std::max(top, powers[i]);
+    std::vector<Xyzz<F>> by_power(top + 1, Xyzz<F>::infinity());
+    for (int64_t i = 0; i < n; ++i) {  // on this thread: waking others takes longer
+      Xyzz<F> sum;
+      memcpy(&sum, sums + size_t(i) * sizeof sum, sizeof sum);
+      by_power[powers[i]].add(sum);
+    }
+    const Affine<F> sum = horner(by_power.data(), int(top + 1), 1).to_affine();
+    const Affine<F> plain{sum.x.from_montgomery(), sum.y.from_montgomery()};
+    memcpy(out, &plain, sizeof plain);
+  });
+}
+
 CUZK_API void cuzk_fixed_base(int curve, int group, const unsigned char* base, const unsigned char* scalars,
                               int64_t n, unsigned char* out) {
   with_group(curve, group, [&](auto tag) {

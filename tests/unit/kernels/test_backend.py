@@ -261,7 +261,7 @@ def test_signed_digits_sum_to_the_scalar_within_their_window(scalar: int, bits: 
 
 
 def test_choose_refuses_unknown_names():
-    with pytest.raises(InputError, match="choose one of auto, native, python"):
+    with pytest.raises(InputError, match="choose one of auto, cuda, native, python"):
         choose("gpu")
 
 

@@ -1,0 +1,70 @@
+"""Copies from the host to a device: from pageable memory, from memory registered in place, or through a pool.
+
+The pool is one page-locked buffer per process, used in two halves: while one is on its way to the device, the
+other is filled. Memory that is page-locked already (`Stager.pinned`) is copied from where it is.
+"""
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from cuzk_kernels.backend.native_library import Borrowed
+
+if TYPE_CHECKING:
+    from cuzk_kernels.backend.gpu_device import Device
+
+H2D_MODES = ("pageable", "register", "pool")
+_HALF = 8 << 20
+_PAGE = 4096
+
+
+class Stager:
+    """Copies to one device in one of H2D_MODES, on its compute stream."""
+
+    def __init__(self, device: "Device", mode: str) -> None:
+        self.device, self.mode = device, mode
+        self._pool = device.pinned(2 * _HALF) if mode == "pool" else None
+        self._sent: list[Any] = [None, None]
+        self._ranges: list[tuple[int, int]] = []
+
+    def pinned(self, size: int) -> memoryview:
+        """New page-locked memory that `copy` recognises."""
+        memory = self.device.pinned(size)
+        self._ranges.append((memory.address, memory.address + size))
+        self.device.keep(memory)
+        return memory.view
+
+    def copy(self, target: int, data: memoryview | bytes, size: int, stream: Any = None) -> None:
+        """Copy the first `size` bytes of data to a device address, in the order of the stream."""
+        source = Borrowed(data, size)
+        address = source.address
+        if address is None:
+            return
+        if any(first <= address and address + size <= last for first, last in self._ranges):
+            self.device.upload(target, address, size, stream)
+        elif self._pool is not None:
+            self._through_pool(target, address, size, stream)
+        elif self.mode == "register":
+            self._registered(target, address, size, stream)
+        else:
+            self.device.upload(target, address, size, stream)
+            self.device.finish(self.device.event(stream))  # the source may go away
+
+    def _through_pool(self, target: int, address: int, size: int, stream: Any) -> None:
+        assert self._pool is not None
+        for number, at in enumerate(range(0, size, _HALF)):
+            half, part = number % 2, min(_HALF, size - at)
+            if self._sent[half] is not None:
+                self.device.finish(self._sent[half])
+            staging = self._pool.address + half * _HALF
+            ctypes.memmove(staging, address + at, part)
+            self.device.upload(target + at, staging, part, stream)
+            self._sent[half] = self.device.event(stream)
+
+    def _registered(self, target: int, address: int, size: int, stream: Any) -> None:
+        first = address // _PAGE * _PAGE
+        last = -(-(address + size) // _PAGE) * _PAGE
+        locked = self.device.register(first, last - first)
+        self.device.upload(target, address, size, stream)
+        self.device.finish(self.device.event(stream))
+        if locked:
+            self.device.unregister(first)
