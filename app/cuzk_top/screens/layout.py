@@ -16,6 +16,8 @@ from cuzk_top.viewport import ViewState
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 COMPACT_WIDTH, COMPACT_HEIGHT = 80, 24
 MSM_GROUP = "msm"
+WORKER_SUFFIX = ".worker"
+"""Ends the names of spans that the host library's worker threads write."""
 
 
 class DisplayRow(NamedTuple):
@@ -60,12 +62,21 @@ class Layout:
         return 1 if self.compact else 3
 
 
+def _of_worker(snapshot: Snapshot, row: RowData) -> bool:
+    """Whether a row holds a worker thread's shares of some stage, which another row has whole."""
+    number = int(row.columns.name[0]) if len(row.columns) else row.open.name_id if row.open else 0
+    names = snapshot.session.names
+    return number < len(names) and names[number].text.endswith(WORKER_SUFFIX)
+
+
 def display_rows(snapshot: Snapshot, view: ViewState, fold_msm: bool) -> list[DisplayRow]:
     """All rows in screen order. A lane's nested spans share one row, leaves on top, until it is unfolded."""
     groups: dict[str, list[RowData]] = {}
     for row in snapshot.rows:
         group = MSM_GROUP if fold_msm and row.lane.key.startswith("msm") else row.lane.key
-        groups.setdefault(group, []).append(row)
+        # A pool's workers are detail of the stage that waits for them: shown where the lane is unfolded.
+        if row.lane.key in view.unfolded or not _of_worker(snapshot, row):
+            groups.setdefault(group, []).append(row)
     shown = []
     for group, members in groups.items():
         tracks = sorted({row.track for row in members}) if group != MSM_GROUP else [-1]
@@ -76,7 +87,9 @@ def display_rows(snapshot: Snapshot, view: ViewState, fold_msm: bool) -> list[Di
             lane = sources[0].lane
             key = group if number == 0 else f"{group}#{track}"
             label = "msm" if group == MSM_GROUP else lane.label
-            if len(tracks) > 1:
+            if _of_worker(snapshot, sources[0]):
+                label = f"worker {number}"
+            elif len(tracks) > 1 and not _of_worker(snapshot, members[-1]):
                 label = f"{label} {number}"
             missing = next((row.missing for row in sources if row.missing), None)
             if group in view.unfolded and len(sources) > 1:
