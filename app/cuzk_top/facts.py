@@ -11,7 +11,7 @@ from cuzk_top.model import Snapshot
 
 __all__ = ["Facts", "Playback", "SessionControls", "describe"]
 
-BACKENDS = {"cpu-native": "CPU native", "cpu-python": "CPU pure Python"}
+BACKENDS = {"cpu-native": "CPU native", "cpu-python": "CPU pure Python", "gpu-cuda": "CUDA"}
 
 
 def describe(snapshot: Snapshot) -> Facts:

@@ -1,5 +1,6 @@
 """The choice of a back end."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,10 +54,22 @@ def _host(name: str = "auto") -> tuple["Backend", str | None]:
     return pure.PureBackend(), reason and f"proving in pure Python, which is slow: {reason}"
 
 
+def _trace_device() -> None:
+    """Have kernels and copies recorded from the first context on, if the driver does not load the capture."""
+    from cuzk_tracer import gpu, meta, ring_path  # noqa: PLC0415
+
+    if ring_path() is None or gpu.CUDA_VARIABLE in os.environ:
+        return
+    why = gpu.start()
+    if why is not None:
+        meta(**{"gpu.problem": f"kernels and copies are not recorded: {why}"})
+
+
 def _cuda(options: CudaOptions) -> "Backend":
     from cuzk_kernels.backend.cuda import CudaBackend  # noqa: PLC0415 (needed with a GPU only)
     from cuzk_kernels.backend.gpu_device import Device  # noqa: PLC0415 (loads PyCUDA)
 
+    _trace_device()
     devices = [Device(index) for index in options.devices]
     host = _host()[0]
     return CudaBackend(devices, host, h2d=options.h2d, b_g2=options.b_g2, memory=options.memory)

@@ -20,6 +20,7 @@ from cuzk_kernels.backend.gpu_points import check_constants, combine, fixed_tabl
 from cuzk_kernels.backend.gpu_site import H2D_KEY, Site
 from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, CoefError, MsmSteps
 from cuzk_kernels.errors import InputError
+from cuzk_tracer import gpu
 
 if TYPE_CHECKING:
     from cuzk_kernels.backend.gpu_device import Block, Device
@@ -41,7 +42,7 @@ def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def call(self: "CudaBackend", *arguments: Any, **named: Any) -> Any:
-        with self._lock, self.device.entered():
+        with self._lock, self.device.entered(), gpu.launches():
             return method(self, *arguments, **named)
 
     return call

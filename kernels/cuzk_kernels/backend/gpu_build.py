@@ -32,12 +32,12 @@ class Built(NamedTuple):
 
 
 def cache_directory() -> Path:
-    """CUZK_KERNEL_CACHE, else cuzk/kernels under the user's cache directory."""
+    """CUZK_KERNEL_CACHE, else cuzk-top/kernels under the user's cache directory."""
     own = os.environ.get("CUZK_KERNEL_CACHE")
     if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "cuzk" / "kernels"
+    return (Path(base) if base else Path.home() / ".cache") / "cuzk-top" / "kernels"
 
 
 def build(unit: str, capability: tuple[int, ...]) -> Built:
