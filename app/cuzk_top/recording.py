@@ -228,7 +228,7 @@ class Recorder:
             if order is None:
                 values[len(notes) :] = column
             else:
-                np.take(column, order, out=values[len(notes) :])
+                np.take(column, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
             arrays.append(
                 pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
             )
