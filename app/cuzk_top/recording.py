@@ -28,12 +28,10 @@ from cuzk_top.trace import (
     VERSION_MAJOR,
     VERSION_MINOR,
     Trace,
-    name_json,
     open,
     segments,
-    session_json,
-    state_json,
 )
+from cuzk_top.trace_json import name_json, session_json, state_json
 
 __all__ = ["Recorder", "Trace", "open", "pack", "remove"]
 
