@@ -13,7 +13,7 @@ import itertools
 import mmap
 import os
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cuzk_top.flatbuffers import ArrowError, Table
 
 FILE_MAGIC = b"ARROW1"
 CONTINUATION = b"\xff\xff\xff\xff"
@@ -37,68 +39,6 @@ _UTF8 = 5
 _CODECS = {0: "lz4", 1: "zstd"}
 MOST_ROWS_A_BYTE = 64
 """No trace compresses below this; a file that claims more rows is damaged, or made to fill the memory."""
-
-
-class ArrowError(ValueError):
-    """The bytes are not what they claim to be."""
-
-
-class _Table:
-    """A flatbuffers table; a field that is absent gives the default."""
-
-    __slots__ = ("_data", "_size", "_vtable", "at")
-
-    def __init__(self, data: memoryview, at: int) -> None:
-        self._data = data
-        self.at = at
-        self._vtable = at - self._unpack("<i", at)
-        self._size = self._unpack("<H", self._vtable)
-
-    def _unpack(self, form: str, at: int) -> int:
-        if at < 0:
-            raise ArrowError("an offset points before the message")
-        value: int = struct.unpack_from(form, self._data, at)[0]
-        return value
-
-    def _place(self, field: int) -> int:
-        entry = 4 + 2 * field
-        if entry + 2 > self._size:
-            return 0
-        offset = self._unpack("<H", self._vtable + entry)
-        return self.at + offset if offset else 0
-
-    def number(self, field: int, form: str, default: int = 0) -> int:
-        place = self._place(field)
-        return self._unpack("<" + form, place) if place else default
-
-    def table(self, field: int) -> "_Table | None":
-        place = self._place(field)
-        return _Table(self._data, place + self._unpack("<I", place)) if place else None
-
-    def _vector(self, field: int, each: int) -> tuple[int, int]:
-        """Place and length of a vector; its elements are checked to lie within the message."""
-        place = self._place(field)
-        if not place:
-            return 0, 0
-        start = place + self._unpack("<I", place)
-        count = self._unpack("<I", start)
-        if start + 4 + count * each > len(self._data):
-            raise ArrowError("a list is longer than its message")
-        return start + 4, count
-
-    def tables(self, field: int) -> "Iterator[_Table]":
-        start, count = self._vector(field, 4)
-        for place in range(start, start + 4 * count, 4):
-            yield _Table(self._data, place + self._unpack("<I", place))
-
-    def pairs(self, field: int) -> NDArray[np.int64]:
-        """A vector of structs of two int64."""
-        start, count = self._vector(field, 16)
-        return np.frombuffer(self._data, "<i8", 2 * count, start).reshape(count, 2)
-
-    def text(self, field: int) -> bytes:
-        start, count = self._vector(field, 1)
-        return bytes(self._data[start : start + count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +243,7 @@ def _messages(data: memoryview, at: int) -> Content:
                 raise ArrowError("no message")
             if len(head) < length:
                 return Content(schema, batches, False)
-            message = _Table(head, struct.unpack_from("<I", head)[0])
+            message = Table(head, struct.unpack_from("<I", head)[0])
             kind, size = message.number(1, "B"), message.number(3, "q")
             header = message.table(2)
             if size < 0 or header is None:
@@ -325,7 +265,7 @@ def _messages(data: memoryview, at: int) -> Content:
         at = body + size
 
 
-def _read_schema(table: _Table) -> Schema:
+def _read_schema(table: Table) -> Schema:
     if table.number(0, "h") != 0:
         raise ArrowError("big-endian")
     fields: dict[str, Field] = {}
@@ -353,7 +293,7 @@ def _read_schema(table: _Table) -> Schema:
     return Schema(fields, metadata)
 
 
-def _read_batch(schema: Schema, table: _Table, body: memoryview, most: int) -> Batch:
+def _read_batch(schema: Schema, table: Table, body: memoryview, most: int) -> Batch:
     rows = table.number(0, "q")
     if not 0 <= rows <= most:
         raise ArrowError(f"a batch that claims {rows:,} rows")

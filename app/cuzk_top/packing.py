@@ -17,10 +17,8 @@ from cuzk_top.trace import (
     VERSION_MAJOR,
     VERSION_MINOR,
     Trace,
-    name_json,
-    session_json,
-    state_json,
 )
+from cuzk_top.trace_json import name_json, session_json, state_json
 
 BATCH_ROWS = 1 << 20
 """Rows of a batch. One that is cut off in copying opens up to its last whole batch."""

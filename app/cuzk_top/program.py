@@ -15,9 +15,13 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cuzk_top.errors import CuzkTopError
 from cuzk_tracer import gpu, places
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SI_KERNEL = 0x80
@@ -75,7 +79,12 @@ class Program:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
             self.pid = os.posix_spawn(
-                path, list(command), env, file_actions=actions, setsigmask=mask - set(FORWARDED)
+                path,
+                list(command),
+                env,
+                file_actions=actions,
+                setsigmask=mask - set(FORWARDED),
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # which Python ignores
             )
         except OSError as error:
             raise NotStartedError(f"{command[0]}: {error.strerror}", 126) from error
@@ -201,20 +210,37 @@ class Signals:
     """Takes the signals that are meant for a program, and hands them on. Used where there is no screen.
 
     A key of the terminal (Ctrl-C, say) signals the program by itself, since it is in our process group: only
-    what a process sent to us alone is passed on.
+    what a process sent to us alone is passed on. To tell the two apart signals are blocked and asked for; so
+    this is to be entered before libraries start threads, which could take them unasked.
     """
 
+    def __init__(self) -> None:
+        # What was ignored when we came (nohup, a shell's background) stays so, for the program too.
+        self._numbers = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+        self._unasked: list[int] = []
+
     def __enter__(self) -> Signals:
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
+        self._handlers = {number: signal.signal(number, self._took) for number in self._numbers}
         return self
 
     def __exit__(self, *_: object) -> None:
-        while signal.sigtimedwait(FORWARDED, 0):  # came too late: the program has ended
+        while signal.sigtimedwait(self._numbers, 0):  # came too late: the program has ended
             pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _took(self, number: int, _: FrameType | None) -> None:
+        """A thread from before took it, and Python tells us here, without saying who sent it."""
+        keys = (signal.SIGINT, signal.SIGQUIT)
+        if number not in keys or not os.isatty(0):
+            self._unasked.append(number)
 
     def wait(self, seconds: float, program: Program) -> None:
         """Let some time pass, less when a signal comes."""
-        came = signal.sigtimedwait(FORWARDED, seconds)
+        came = signal.sigtimedwait(self._numbers, seconds)
         if came is not None and came.si_code != SI_KERNEL:
             program.send(came.si_signo)
+        while self._unasked:
+            program.send(self._unasked.pop(0))

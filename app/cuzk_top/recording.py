@@ -28,12 +28,10 @@ from cuzk_top.trace import (
     VERSION_MAJOR,
     VERSION_MINOR,
     Trace,
-    name_json,
     open,
     segments,
-    session_json,
-    state_json,
 )
+from cuzk_top.trace_json import name_json, session_json, state_json
 
 __all__ = ["Recorder", "Trace", "open", "pack", "remove"]
 
@@ -228,7 +226,7 @@ class Recorder:
             if order is None:
                 values[len(notes) :] = column
             else:
-                np.take(column, order, out=values[len(notes) :])
+                np.take(column, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
             arrays.append(
                 pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
             )

@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 
 from cuzk_top import arrow
 from cuzk_top.errors import TraceError
+from cuzk_top.flatbuffers import ArrowError
 from cuzk_top.lazy import LazyColumns, Load, Pieces
-from cuzk_top.model import COLUMN_TYPES, KIND_META, Columns, Name, Run, Session, Track
+from cuzk_top.model import COLUMN_TYPES, KIND_META, Columns, Name, Run, Session
+from cuzk_top.trace_json import integer_of, name_of, read_session, text_of, time_of, track_of
 
 VERSION_MAJOR = 1
 VERSION_MINOR = 1
@@ -45,8 +47,6 @@ _STORED = {ours: column for column, ours in FILE_COLUMNS.items()}
 
 _FIRST = ("start", "end", "kind", "flags", "track", "depth", "name")
 """What the first picture needs."""
-
-_LOW, _HIGH = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,13 @@ class _Reading:
         state = self.state
         if not self.session.names:
             self.session.names = [Name("")]
-        now = _time(state["now_ns"])
+        now = time_of(state["now_ns"])
         for run in runs:
             if isinstance(run.columns, LazyColumns) and len(run.columns):
-                now = max(now, _time(run.columns.part("end_ns", len(run.columns) - 1, len(run.columns))[0]))
+                now = max(now, time_of(run.columns.part("end_ns", len(run.columns) - 1, len(run.columns))[0]))
         rings = state.get("rings", {})
-        problems = (*(_text(text) for text in state["problems"]), *self.problems)
-        lost, ended = _integer(state["lost"]), bool(state["ended"])
+        problems = (*(text_of(text) for text in state["problems"]), *self.problems)
+        lost, ended = integer_of(state["lost"]), bool(state["ended"])
         return Trace(self.session, runs, lost, now, ended, problems, rings, streamed)
 
 
@@ -176,7 +176,7 @@ def _read_stream(reading: _Reading, content: arrow.Content) -> None:
         noted = int(np.count_nonzero(kind == KIND_META))
         if noted:
             if not bool((kind[:noted] == KIND_META).all()):
-                raise arrow.ArrowError("metadata rows among others")
+                raise ArrowError("metadata rows among others")
             said = Columns(*(_column(batch, name, 0, noted) for name in COLUMN_TYPES))
             for i, text in enumerate(batch.texts("text", noted)):
                 _read_note(reading, said, i, text)
@@ -222,49 +222,18 @@ def _read_note(reading: _Reading, columns: Columns, i: int, text: str) -> None:
     which = int(columns.a0[i])
     if which == META_NAME:
         if int(columns.name[i]) == len(session.names):
-            session.names.append(_name(content))
+            session.names.append(name_of(content))
     elif which == META_TRACK:
         track = int(columns.track[i])
-        session.tracks[track] = _track(track, content)
+        session.tracks[track] = track_of(track, content)
     elif which == META_SESSION:
-        _read_session(session, content)
+        read_session(session, content)
     elif which == META_STATE:
         reading.state |= content
     elif which == META_ANCHOR:
-        anchor = (_time(columns.start_ns[i]), _time(columns.a1[i]))
+        anchor = (time_of(columns.start_ns[i]), time_of(columns.a1[i]))
         if not session.anchors or anchor[0] > session.anchors[-1][0]:
             session.anchors.append(anchor)
-
-
-def _read_session(session: Session, content: dict[str, Any]) -> None:
-    session.pid = _integer(content["pid"])
-    session.name = _text(content["name"])
-    session.started_ns = _time(content["started_ns"])
-    session.meta = {_text(key): _text(value) for key, value in content["meta"].items()}
-
-
-def _text(value: Any) -> str:
-    """Any JSON value as text that can be printed."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
-def _integer(value: Any) -> int:
-    return min(max(int(value), _LOW), _HIGH)
-
-
-def _time(value: Any) -> int:
-    """A time in nanoseconds, far enough from the ends of 64 bits for sums."""
-    return min(max(int(value), _LOW // 4), _HIGH // 4)
-
-
-def _name(fields: list[Any]) -> Name:
-    text, a0, a1, stage, faults = fields[:5]
-    return Name(_text(text), _text(a0), _text(a1), bool(stage), bool(faults))
-
-
-def _track(number: int, fields: list[Any]) -> Track:
-    kind, label, tid = fields[:3]
-    return Track(number, _text(kind), _text(label), _integer(tid))
 
 
 def _open_packed(path: Path, content: arrow.Content) -> Trace:
@@ -275,19 +244,19 @@ def _open_packed(path: Path, content: arrow.Content) -> Trace:
     about = {key: json.loads(value) for key, value in schema.metadata.items() if key != "cuzk.version"}
     reading = _Reading()
     session = reading.session
-    session.names = [_name(fields) for fields in about["cuzk.names"]]
+    session.names = [name_of(fields) for fields in about["cuzk.names"]]
     session.tracks = {
-        _integer(track): _track(_integer(track), fields) for track, *fields in about["cuzk.tracks"]
+        integer_of(track): track_of(integer_of(track), fields) for track, *fields in about["cuzk.tracks"]
     }
-    session.anchors = [(_time(a), _time(b)) for a, b in about["cuzk.clock"]]
-    _read_session(session, about["cuzk.session"])
+    session.anchors = [(time_of(a), time_of(b)) for a, b in about["cuzk.clock"]]
+    read_session(session, about["cuzk.session"])
     reading.state |= about["cuzk.state"]
     rows = sum(batch.rows for batch in content.batches)
-    missing = _integer(about["cuzk.rows"]) - rows
+    missing = integer_of(about["cuzk.rows"]) - rows
     if content.damage:
         reading.problems.append(f"the file is damaged, what comes before is shown: {content.damage}")
     elif missing:
-        told = f"{missing:,} of {_integer(about['cuzk.rows']):,} rows are missing"
+        told = f"{missing:,} of {integer_of(about['cuzk.rows']):,} rows are missing"
         reading.problems.append(f"the file was cut off: {told}")
     elif not content.whole:
         reading.problems.append("the file was cut off")
@@ -324,7 +293,7 @@ def _known_runs(about: dict[str, Any], whole: LazyColumns) -> list[Run] | None:
             return None
         columns = whole.take(slice(low, high))
         told = None if names is None else tuple(min(max(int(name), 0), 0xFFFFFFFF) for name in names)
-        runs.append(Run(track, depth, columns, told, tuple(map(_integer, kinds)), int(flags) & 0xFF))
+        runs.append(Run(track, depth, columns, told, tuple(map(integer_of, kinds)), int(flags) & 0xFF))
     return runs
 
 
@@ -340,19 +309,3 @@ def _packed_load(batch: arrow.Batch) -> Load:
         return np.where(values == 0, np.uint64(0), track.astype(np.uint64) << np.uint64(32) | values)
 
     return load
-
-
-def name_json(name: Name) -> list[Any]:
-    """A name as the files have it."""
-    return [name.text, name.a0, name.a1, name.stage, name.faults]
-
-
-def session_json(session: Session, facts: dict[str, str]) -> dict[str, Any]:
-    """A session as the files have it."""
-    meta = facts | session.meta
-    return {"pid": session.pid, "name": session.name, "started_ns": session.started_ns, "meta": meta}
-
-
-def state_json(lost: int, now_ns: int, ended: bool, problems: list[str]) -> dict[str, Any]:
-    """How a session stands, as the files have it."""
-    return {"lost": lost, "now_ns": now_ns, "ended": ended, "problems": problems}

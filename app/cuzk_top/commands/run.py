@@ -14,16 +14,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuzk_top import paths, report, saving, terminal
+from cuzk_top import paths, saving, terminal
 from cuzk_top.errors import InputError
-from cuzk_top.live import LiveSession
 from cuzk_top.program import NotStartedError, Program, Signals, executable
 from cuzk_top.progress import Progress
-from cuzk_top.recording import remove
-from cuzk_top.sources.group import Descendants, Group
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from cuzk_top.live import LiveSession
 
 TICK_S = 0.05
 
@@ -42,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None) -> int:
     """Without a screen: with signals to hand on. The program starts when all is ready for its first span."""
+    # Not before the signals are taken: numpy and pyarrow start threads.
+    from cuzk_top.live import LiveSession  # noqa: PLC0415
+    from cuzk_top.recording import remove  # noqa: PLC0415
+    from cuzk_top.sources.group import Descendants, Group  # noqa: PLC0415
+
     name = Path(command[0]).name
     path = saving.place(args.output, name)
     # A recording nobody asked for must not fill the disk.
@@ -108,6 +112,8 @@ def _follow(session: LiveSession, program: Program, signals: Signals, *, quiet: 
 
 
 def _conclude(session: LiveSession, trace: Path | None, *, with_report: bool) -> None:
+    from cuzk_top import report  # noqa: PLC0415
+
     snapshot = session.store.snapshot()
     if with_report:
         _say("")

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from cuzk_top.exports.files import whole
 from cuzk_top.exports.table import SCHEMA, batches
-from cuzk_top.trace import Trace, session_json
+from cuzk_top.trace import Trace
+from cuzk_top.trace_json import session_json
 
 
 def write(trace: Trace, path: Path) -> None:

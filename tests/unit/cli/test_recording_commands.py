@@ -172,6 +172,24 @@ def test_signals_are_handed_on(
     assert len(trace.open(tmp_path / "t.cuzk").columns) >= 3
 
 
+def test_a_program_has_the_signals_that_it_would_have_without_us(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """SIGPIPE ends it, which Python ignores; what nohup ignores stays ignored; nothing is blocked."""
+    show = "grep -E '^Sig(Blk|Ign)' /proc/self/status; yes | head -1"
+    with_us = ["run", "-o", str(tmp_path / "t.cuzk"), "--", "sh", "-c", show]
+    outputs = []
+    for command in (["sh", "-c", show], cuzk(*with_us)):
+        done = subprocess.run(
+            ["nohup", *command], capture_output=True, text=True, env=environment, timeout=60, check=False
+        )
+        assert "Broken pipe" not in done.stderr
+        _, blocked, _, ignored, yes = done.stdout.split()
+        # The numbers below 32: glibc keeps two above for itself.
+        outputs.append((int(blocked, 16), int(ignored, 16) & 0x7FFF_FFFF, yes))
+    assert outputs == [(0, 1, "y"), (0, 1, "y")], "only SIGHUP is ignored"
+
+
 # run and the terminal
 
 
