@@ -92,7 +92,7 @@ def test_a_program_that_never_traces_gets_one_line(cuzk_top: Command, tmp_path: 
     done = cuzk_top("run", "-o", tmp_path / "t.cuzk", "--", "sh", "-c", "echo hi; exit 3")
     assert (done.returncode, done.stdout) == (3, "hi\n")
     assert done.stderr.splitlines() == [
-        "cuzk-top: sh was not traced: neither it nor what it started uses cuzk_tracer"
+        "cuzk-top: sh was not traced: neither it nor what it started uses CUDA, NVTX or cuzk_tracer"
     ]
     assert not (tmp_path / "t.cuzk").exists()
 
