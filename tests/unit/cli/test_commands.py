@@ -14,6 +14,7 @@ import pytest
 from cli_cases import CASES, Command
 
 from cuzk_top.cli import build_parser
+from cuzk_top.commands import top
 
 MULTIPLIER = CASES / "multiplier-bn254"
 KEY, WITNESS = MULTIPLIER / "circuit.zkey", MULTIPLIER / "witness.wtns"
@@ -175,10 +176,21 @@ def test_screen_options_work_before_and_behind_the_command(line: str, theme: str
     assert (args.theme, args.ascii) == (theme, ascii_only)
 
 
-def test_plain_cuzk_top_without_sessions_says_how_to_get_one(cuzk_top: Command) -> None:
+def test_plain_cuzk_top_without_sessions_says_how_to_get_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the function that prints it: the command itself also lists whoever else is traced on this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    top.print_list([])
+    said = capsys.readouterr().out
+    assert "no traced prover" in said
+    assert "cuzk-top demo" in said
+
+
+def test_plain_cuzk_top_ends_well_without_a_terminal(cuzk_top: Command) -> None:
     done = cuzk_top()
-    assert done.returncode == 0
-    assert "cuzk-top demo" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cuzk-top" in done.stdout
 
 
 PROVER = """
