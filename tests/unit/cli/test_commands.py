@@ -179,7 +179,7 @@ def test_screen_options_work_before_and_behind_the_command(line: str, theme: str
 def test_plain_cuzk_top_without_sessions_says_how_to_get_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By the function that prints it: the command itself also lists whoever else is traced on this machine."""
+    """By the function that prints it: the command also lists whoever else is traced on this machine."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     top.print_list([])
     said = capsys.readouterr().out
