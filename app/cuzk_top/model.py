@@ -132,7 +132,8 @@ class Columns:
         made = {}
         for name, kind in COLUMN_TYPES.items():
             value = columns.pop(name, 0)
-            made[name] = np.full(count, value, kind) if np.ndim(value) == 0 else np.asarray(value, kind)
+            single = isinstance(value, (int, float, np.generic))
+            made[name] = np.full(count, value, kind) if single else np.asarray(value, kind)
             if len(made[name]) != count:
                 raise ValueError(f"column {name} has {len(made[name])} rows, not {count}")
         if columns:

@@ -25,7 +25,7 @@ class GpuTracks:
 
         `slots` is the track that each slot's thread has now; `columns` are rows of `rows` in order.
         """
-        gpu = np.isin(columns.kind, layout.GPU_KINDS)
+        gpu = reader.IS_GPU[columns.kind]
         if not gpu.any():
             return columns
         device, context = rows["majflt"] & np.uint32(0xFFFF), rows["majflt"] >> np.uint32(16)
