@@ -1,6 +1,6 @@
 """Record batches into a `.cuzk` trace (its format: see `trace`).
 
-While recording, a stream of batches of at most 65,536 rows or 100 ms, the rows of a batch sorted by track,
+While recording, a stream of batches of at most 65,536 rows or 200 ms, the rows of a batch sorted by track,
 depth and start. On close a sorted file takes its place, once that is safely on disk.
 
 A recording of limited size is a row of streams: the newest has the recording's name, the ones before it carry
@@ -36,7 +36,8 @@ from cuzk_top.trace_json import name_json, session_json, state_json
 __all__ = ["Recorder", "Trace", "open", "pack", "remove"]
 
 BATCH_ROWS = 65_536
-BATCH_NS = 100_000_000
+BATCH_NS = 200_000_000
+"""What waits for its batch when the viewer is killed is still in the ring, from which `recover` adds it."""
 IDLE_NS = 1_000_000_000
 """While nothing happens, the time alone is written this often."""
 SEGMENTS = 8
