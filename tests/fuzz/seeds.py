@@ -229,6 +229,7 @@ def traces() -> dict[str, bytes]:
         recorder = recording.Recorder(stream, {"machine.cpu": "abacus"})
         for batch in batches():
             recorder.append(batch)
+            recorder._flush(batch)
         recorder._writer.close()
         recorder._sink.close()
         made = {"stream": stream.read_bytes()}
