@@ -1,0 +1,1 @@
+"""Why a proof waited: pure functions of a snapshot and a window."""
