@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from cuzk_top.model import Snapshot
@@ -59,6 +60,16 @@ class SessionControls(Protocol):
 
     def lines(self) -> Sequence[str]:
         """Recent lines of the prover or the session, oldest first."""
+
+    def save_buffer(self) -> Path:
+        """Write everything that is kept in memory as a trace into the traces folder, and say where.
+
+        The one call that may take long (about a second for 10 million spans): any thread may make it, and
+        collecting goes on meanwhile. Raises CuzkTopError when the file cannot be written.
+        """
+
+    def trace_path(self) -> Path | None:
+        """The file that holds this session, or will when it ends; None where there is none."""
 
     def stop(self) -> None:
         """Ctrl-C: ask the session to stop."""

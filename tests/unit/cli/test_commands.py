@@ -276,3 +276,17 @@ def test_ctrl_c_stops_a_proof_cleanly(environment: dict[str, str], tmp_path: Pat
     assert children, "the prover was a process of its own"
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert trace.exists(), "what was traced until then is saved"
+
+
+def test_finished_proofs_are_known_to_the_past(cuzk_top: Command, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert prove(cuzk_top, tmp_path, "--repeat", "2", "--check-key").returncode == 0
+    assert prove(cuzk_top, tmp_path, "--backend", "python").returncode == 0
+    found = [json.loads(path.read_text()) for path in (tmp_path / "state/cuzk-top/history").glob("*.json")]
+    kinds = {len(content["proofs"]): content["kind"] for content in found}
+    assert sorted(kinds) == [1, 4], "another back end and other switches make another kind"
+    for part in ("circuit.zkey; curve bn254; domain 8; ", "threads", "switches check-key", "machine.host"):
+        assert part in kinds[4]
+    assert "cpu-python" in kinds[1] and "switches" not in kinds[1]
+    [stages] = [content["stages"] for content in found if len(content["proofs"]) == 4]
+    assert {"prove", "key.load", "synthesis", "quotient", "msm.b_g2", "verify"} <= set(stages)
