@@ -228,11 +228,9 @@ def test_few_kinds_are_kept(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize(
-    "file", ["traces/chain-65533-bls12381.cuzk", "gpu/traces/own-chain-65533-bn254.cuzk"]
-)
+@pytest.mark.parametrize("file", ["chain-65533-bls12381.cuzk", "../gpu/traces/own-chain-65533-bn254.cuzk"])
 def test_totals_of_a_real_trace_by_brute_force(file):
-    snapshot = opened(DATA / file)
+    snapshot = opened(DATA / "traces" / file)
     of = proofs(snapshot)
     assert len(of) >= 3
     spans = []
