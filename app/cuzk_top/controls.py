@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -23,6 +23,8 @@ class Facts:
     """Sources that measure: ``tracer``, ``proc``, ``nvml``."""
     tracing: str | None = None
     """Cost of tracing, such as ``+0.4%`` or ``250 ns a span``; None where it is not known."""
+    deadlines: Mapping[str, int] = field(default_factory=dict)
+    """Kind of job -> nanoseconds from its start within which it is due (see `jobs.jobs`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class Playback:
 
 class SessionControls(Protocol):
     """What the screen asks of whoever owns the session. All of it must return at once."""
+
+    deadlines: Mapping[str, int]
+    """What the command line says is due when; told on as part of `facts`."""
 
     @property
     def mode(self) -> Literal["live", "replay"]: ...

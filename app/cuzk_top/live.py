@@ -51,6 +51,7 @@ class LiveSession:
     ) -> None:
         self.store = Store()
         self.prover = prover
+        self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None
         probes: list[Source] = [
             HostProbe(pid, clock),
@@ -96,7 +97,7 @@ class LiveSession:
 
     def facts(self) -> Facts:
         """What to show in the header beside the trace."""
-        return describe(self.store.snapshot())
+        return replace(describe(self.store.snapshot()), deadlines=self.deadlines)
 
     def playback(self) -> Playback | None:
         """A live session is not played."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ class ReplaySession:
 
     def __init__(self, path: Path, clock: Callable[[], int]) -> None:
         self.store = Store()
+        self.deadlines: Mapping[str, int] = {}
         self._path = path
         source = TraceSource(path)
         self.store.append(source.poll())
@@ -35,7 +37,7 @@ class ReplaySession:
 
     def facts(self) -> Facts:
         """What to show in the header beside the trace."""
-        return describe(self.store.snapshot())
+        return replace(describe(self.store.snapshot()), deadlines=self.deadlines)
 
     def playback(self) -> Playback | None:
         """Where the replay stands."""

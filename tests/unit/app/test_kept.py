@@ -203,6 +203,13 @@ def test_a_replay_saves_what_it_replays(tmp_path, monkeypatch):
     assert not (tmp_path / "cuzk-top" / "history").exists(), "a replay proves nothing anew"
 
 
+def test_deadlines_are_among_a_sessions_facts():
+    session = ReplaySession(DATA / "traces" / "1.1-sorted.cuzk", lambda: 0)
+    assert session.facts().deadlines == {}
+    session.deadlines = {"porep-32g": 90_000_000_000}
+    assert session.facts().deadlines == {"porep-32g": 90_000_000_000}
+
+
 def test_a_buffer_that_cannot_be_saved_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "cuzk-top").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
