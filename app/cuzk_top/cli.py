@@ -156,6 +156,13 @@ def build_parser() -> argparse.ArgumentParser:
     report = verbs.add_parser("report", help="the facts of a saved trace as text", epilog=EXIT_CODES)
     report.add_argument("file", metavar="FILE.cuzk")
     report.add_argument("--json", action="store_true", help="machine-readable; the schema is in the README")
+
+    doctor = verbs.add_parser(
+        "doctor",
+        help="what this machine lacks, what that costs and what to type",
+        epilog="exit codes: 0 proofs can be made here, 3 something they need on the CPU is missing",
+    )
+    doctor.add_argument("--json", action="store_true", help="machine-readable, schema cuzk-top.doctor/1")
     return parser
 
 
