@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from emulated_gpu import COMPILER, EmulatedDevice
 
-from cuzk_kernels import curves, errors, groth16
+from cuzk_kernels import circuits, curves, errors, groth16, keygen, verify
 from cuzk_kernels.backend import gpu_device, native
 from cuzk_kernels.backend.cuda import SMALL, CudaBackend
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
@@ -299,6 +299,18 @@ def test_proofs_verify(backend, name):
             folder / "circuit.zkey", folder / "witness.wtns", backend=backend, check_key=True
         )
     assert [str(v) for v in result.public] == json.loads((folder / "public.json").read_text())
+
+
+@pytest.mark.parametrize("circuit", ["chain", "bits"])
+def test_keys_and_proofs_of_our_own_circuits(backend, curve, circuit, tmp_path):
+    """A key made by the device serves the host, a proof by the device verifies."""
+    size = {"chain": 40, "bits": 1}[circuit]
+    system = getattr(circuits, f"{circuit}_matrices")(curve, size)
+    keygen.make_key(backend, system, tmp_path / "k.zkey", tmp_path / "v.json")
+    getattr(circuits, f"{circuit}_witness")(tmp_path / "w.wtns", curve, size)
+    for prover in (backend, backend.host):
+        result = groth16.prove(tmp_path / "k.zkey", tmp_path / "w.wtns", backend=prover, check_key=True)
+        assert verify(tmp_path / "v.json", result.public, result.proof)
 
 
 @pytest.mark.parametrize("mode", ["pageable", "register"])
