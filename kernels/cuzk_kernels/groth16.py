@@ -120,6 +120,9 @@ def prove(
     with PROVE:
         with KEY_LOAD:
             key = key if isinstance(key, Zkey) else zkey_format.open(key)
+            cuzk_tracer.meta(
+                curve=key.curve.name, domain=key.domain, wires=key.n_vars, coefficients=key.n_coefs
+            )
             _check_points(backend, key, subgroup=check_key)
         with SYNTHESIS:
             with _native(WITNESS_LOAD, backend):

@@ -48,7 +48,7 @@ def run_prove(args: argparse.Namespace, backend: Backend) -> None:
     """Prove real files ``args.repeat`` times; every proof is verified before it is written."""
     from cuzk_kernels import formats, groth16  # noqa: PLC0415 - after the ring is open, so start-up is visible
 
-    cuzk_tracer.meta(job=Path(args.zkey).name)
+    cuzk_tracer.meta(job=Path(args.zkey).name, switches=switches(args))
     for number in range(1, args.repeat + 1):
         started = time.monotonic()
         result = groth16.prove(
@@ -56,6 +56,13 @@ def run_prove(args: argparse.Namespace, backend: Backend) -> None:
         )
         formats.write_result(args.proof, args.public, result)
         report_proof(number, started, result, proof=args.proof, public=args.public)
+
+
+def switches(args: argparse.Namespace) -> str:
+    """The switches that change how long a proof takes and that the back end does not tell itself."""
+    said = ["check-key"] if args.check_key else []
+    said += ["r1cs"] if args.r1cs else []
+    return " ".join([*said, *([] if args.gpu_memory is None else [f"gpu-memory={args.gpu_memory}"])])
 
 
 def run_demo(args: argparse.Namespace, backend: Backend) -> None:
