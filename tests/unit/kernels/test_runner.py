@@ -7,6 +7,7 @@ import pytest
 from kernel_cases import OWN_CASES
 
 from cuzk_kernels import runner
+from cuzk_kernels.errors import InputError
 from cuzk_kernels.formats import zkey
 
 
@@ -26,3 +27,16 @@ def test_repeated_proofs_share_one_open_key(
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert code == 0 and [e["number"] for e in events if e["event"] == "proof"] == [1, 2, 3]
     assert opened == [str(folder / "circuit.zkey")]
+
+
+@pytest.mark.parametrize(("text", "devices"), [("0", (0,)), ("0,1", (0, 1)), ("3,0,2", (3, 0, 2))])
+def test_a_list_of_devices(text: str, devices: tuple[int, ...]):
+    arguments = ["--device", text, "--gpu-memory", "5", "demo", "--directory", "d"]
+    options = runner.cuda_options(runner.parse(arguments))
+    assert options.devices == devices and options.memory == 5 << 20
+
+
+@pytest.mark.parametrize("text", ["x", "0,", "", "0,0"])
+def test_a_bad_list_of_devices_is_refused(text: str):
+    with pytest.raises(InputError, match="^--device "):
+        runner.cuda_options(runner.parse(["--device", text, "demo", "--directory", "d"]))
