@@ -2,52 +2,29 @@
 
 import json
 import random
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from emulated_gpu import COMPILER, EmulatedDevice
+from cuda_cases import BOTH, STEPS, backend_on, emulated, packed
 
 from cuzk_kernels import circuits, curves, errors, groth16, keygen, verify
-from cuzk_kernels.backend import gpu_device, native
+from cuzk_kernels.backend import native
 from cuzk_kernels.backend.cuda import SMALL, CudaBackend
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
-from cuzk_kernels.backend.protocol import MsmSteps
 
-STEPS = MsmSteps(*(nullcontext() for _ in range(4)))
 CASES = Path(__file__).parents[2] / "data" / "cases"
 
 pytestmark = pytest.mark.skipif(native.available() is not None, reason="the native library is the oracle")
 
 
-def no_gpu():
-    try:
-        return "" if gpu_device.count() else "no GPU"
-    except errors.MissingError as error:
-        return str(error)
-
-
-@pytest.fixture(scope="module", params=["emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
-def backend(request, tmp_path_factory):
-    if request.param == "gpu":
-        if reason := no_gpu():
-            pytest.skip(reason)
-        device = gpu_device.Device(0)
-    else:
-        if COMPILER is None:
-            pytest.skip("no g++")
-        folder = Path(request.config.cache.mkdir("emulated-kernels"))
-        device = EmulatedDevice(folder)
-    return CudaBackend([device], NativeBackend())
+@pytest.fixture(scope="module", params=BOTH)
+def backend(request):
+    return backend_on(request.param, request.config)
 
 
 @pytest.fixture(params=curves.CURVES, ids=lambda curve: curve.name)
 def curve(request):
     return request.param
-
-
-def packed(values):
-    return memoryview(bytearray(b"".join(v.to_bytes(32, "little") for v in values)))
 
 
 def edge_scalars(r):
@@ -369,12 +346,9 @@ def test_b_g2_on_the_host(backend, curve):
     )
 
 
-def test_several_devices_share_the_sums(tmp_path_factory, request):
+def test_several_devices_share_the_sums(request):
     """Each query goes to the device with the least work, and back to it for the next proof."""
-    if COMPILER is None:
-        pytest.skip("no g++")
-    folder = Path(request.config.cache.mkdir("emulated-kernels"))
-    devices = [EmulatedDevice(folder, name=f"emulated {k}") for k in range(3)]
+    devices = [emulated(request.config, f"emulated {k}") for k in range(3)]
     several = CudaBackend(devices, NativeBackend())
     curve, n = curves.BN254, 100
     values = several.scalars(curve, packed(range(n)), n)
