@@ -74,17 +74,21 @@ def environment(env: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
 def start() -> str | None:
     """Record what this process does on GPUs from now on; the reason why not, or None. Never raises.
 
-    Call it before the first CUDA context: later, the next launch waits some 20 ms.
+    Call it before the first CUDA context: later, the next launch waits some 20 ms. Where the driver is to
+    load a capture library it is that one, so that nothing is recorded twice; another tool is left alone.
     """
     global _library  # noqa: PLW0603
     try:
         if _library is None:
-            path = library()
+            injected = os.environ.get(CUDA_VARIABLE)
+            path = injected or library()
             if path is None:
                 return "the capture library was not built (no C compiler)"
             if CUPTI_VARIABLE not in os.environ and (files := cupti_files()):
                 os.environ[CUPTI_VARIABLE] = ":".join(files)
             loaded = ctypes.CDLL(path)
+            if injected and not hasattr(loaded, "cuzk_gpu_start"):
+                return f"{CUDA_VARIABLE} is set to {injected}"
             loaded.cuzk_gpu_problem.restype = ctypes.c_char_p
             loaded.cuzk_gpu_enter_as.argtypes = [ctypes.c_uint64]
             _library = loaded

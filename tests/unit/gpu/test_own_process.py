@@ -75,3 +75,28 @@ def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str, write
         "before": None, "in_outer": "outer", "not_asked": None, "in_inner": "inner", "in_worker": "worker",
         "no_span": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("STUB", "CUDA_INJECTION64_PATH is set to {}"), ("/nowhere/tool.so", "cannot open shared object file")],
+)
+def test_a_tool_that_the_driver_is_to_load_is_left_alone(runs: Runs, path: str, said: str) -> None:
+    path = path.replace("STUB", str(runs.bench.stub))  # any library that is not a capture of ours
+    program = "from cuzk_tracer import gpu; print(gpu.start())"
+    done = runs.run(sys.executable, "-c", program, CUDA_INJECTION64_PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert said.format(path) in done.stdout
+    assert runs.calls() == []
+
+
+def test_the_capture_that_the_driver_is_to_load_is_the_one_that_starts(runs: Runs) -> None:
+    """So a prover with a capture library of its own is not recorded twice."""
+    program = """
+        from cuzk_tracer import gpu
+        gpu.library = lambda: "/nowhere/capture.so"
+        print(gpu.start(), gpu.start())
+    """
+    done = runs.run(sys.executable, "-c", textwrap.dedent(program))
+    assert done.stdout.split() == ["None", "None"]
+    assert runs.calls().count("Subscribe") == 1
