@@ -144,7 +144,8 @@ def prove(
             sound = _self_check(key, public, proof)
         if not sound:
             _explain_failure(backend, key, wtns, with_r1cs=r1cs is not None)
-        return Proved(proof, public, key.notes, verifier.choose(key.curve).name)
+        notes = (*key.notes, *getattr(backend, "notes", ()))
+        return Proved(proof, public, notes, verifier.choose(key.curve).name)
 
 
 def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
