@@ -172,6 +172,11 @@ class CudaBackend:
         names = ", ".join(site.device.name for site in self.sites)
         cuzk_tracer.meta(gpu=names, h2d=h2d, b_g2=b_g2, gpu_budget=str(self.first.budget))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines the user should see, so far."""
+        return tuple(dict.fromkeys(site.stager.note for site in self.sites if site.stager.note is not None))
+
     # Checks
 
     @_exclusive

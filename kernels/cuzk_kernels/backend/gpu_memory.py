@@ -7,24 +7,30 @@ other is filled. Memory that is page-locked already (`Stager.pinned`) is copied 
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+import cuzk_tracer
 from cuzk_kernels.backend.native_library import Borrowed
 
 if TYPE_CHECKING:
     from cuzk_kernels.backend.gpu_device import Device
 
 H2D_MODES = ("pageable", "register", "pool")
+REFUSED = (
+    "--h2d register: the driver did not page-lock some of the memory to be copied (a read-only file mapping, "
+    "or more than ulimit -l allows): that is copied as pageable memory, several times slower; use --h2d pool"
+)
 _HALF = 8 << 20
 _PAGE = 4096
 
 
 class Stager:
-    """Copies to one device in one of H2D_MODES, on its compute stream."""
+    """Copies to one device in one of H2D_MODES, on its compute stream. note: what the user should know."""
 
     def __init__(self, device: "Device", mode: str) -> None:
         self.device, self.mode = device, mode
         self._pool = device.pinned(2 * _HALF) if mode == "pool" else None
         self._sent: list[Any] = [None, None]
         self._ranges: list[tuple[int, int]] = []
+        self.note: str | None = None
 
     def pinned(self, size: int) -> memoryview:
         """New page-locked memory that `copy` recognises."""
@@ -64,6 +70,9 @@ class Stager:
         first = address // _PAGE * _PAGE
         last = -(-(address + size) // _PAGE) * _PAGE
         locked = self.device.register(first, last - first)
+        if not locked and self.note is None:
+            self.note = REFUSED
+            cuzk_tracer.meta(**{"h2d.problem": REFUSED})
         self.device.upload(target, address, size, stream)
         self.device.finish(self.device.event(stream))
         if locked:
