@@ -1,6 +1,9 @@
 """The ways of host data to a device, without one."""
 
+import ctypes
 import json
+import mmap
+import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +13,7 @@ from emulated_gpu import EmulatedDevice
 import cuzk_tracer
 from cuzk_kernels import groth16, runner
 from cuzk_kernels.backend.cuda import CudaBackend
-from cuzk_kernels.backend.gpu_memory import REFUSED, Stager
+from cuzk_kernels.backend.gpu_memory import REFUSED, Filler, Stager
 from cuzk_kernels.backend.pure import PureBackend
 
 CASE = Path(__file__).parents[2] / "data" / "cases" / "multiplier-bn254"
@@ -83,3 +86,20 @@ def test_a_proof_comes_with_what_its_back_end_has_to_say():
     backend.notes = ("copied slowly",)
     result = groth16.prove(CASE / "circuit.zkey", CASE / "witness.wtns", backend=backend)
     assert result.notes[-1] == "copied slowly"
+
+
+@pytest.mark.parametrize("size", [1, (2 << 20) - 1, 2 << 20, (5 << 20) + 77])
+def test_several_threads_copy_every_byte_and_charge_their_faults(monkeypatch, size):
+    charged = []
+    monkeypatch.setattr(cuzk_tracer, "add_faults", lambda *faults: charged.append(faults))
+    source, target = mmap.mmap(-1, size), mmap.mmap(-1, size)
+    source[:] = random.Random(size).randbytes(size)
+    addresses = [ctypes.addressof(ctypes.c_char.from_buffer(memory)) for memory in (target, source)]
+    Filler(4).copy(*addresses, size)
+    assert target[:] == source[:]
+    if size < 2 << 20:
+        assert charged == []  # this thread's own, which its spans see anyway
+    else:
+        # Every page of the target is touched first by the threads: one fault each, or fewer larger pages.
+        [(minor, major)] = charged
+        assert 1 <= minor <= 2 * -(-size // mmap.PAGESIZE) and major == 0
