@@ -37,6 +37,8 @@ def trace(snapshot: Snapshot) -> Trace:
     parts = [row.columns for row in snapshot.rows if len(row.columns) and not row.lane.key.endswith(".busy")]
     parts += [_open(row.open) for row in snapshot.rows if row.open is not None]
     parts += [_counter(counter, names.number(counter.key), track) for counter in counters]
+    if len(snapshot.flows):
+        parts.append(snapshot.flows)
     if snapshot.marks:
         parts.append(_marks(snapshot.marks, names))
     return Trace(

@@ -102,20 +102,28 @@ def _inside(start: Int64s, around: list[tuple[Int64s, Int64s]]) -> NDArray[np.bo
 
 
 def parts(snapshot: Snapshot, proof: Proof) -> list[Part]:
-    """What lies directly inside of a proof on its own track, by start."""
+    """What lies in a proof on its own track and in nothing else there, by start.
+
+    Claims of a GPU do not count: they lie around the parts.
+    """
     now = snapshot.now_ns
     beyond = now if proof.end_ns is None else min(now, proof.end_ns)
+    rows = [row for row in snapshot.rows if row.track == proof.track and row.depth > proof.depth]
+    around: list[tuple[Int64s, Int64s]] = []
     found = []
-    for row in snapshot.rows:
-        if row.track != proof.track or row.depth != proof.depth + 1:
+    for row in sorted(rows, key=lambda row: row.depth):
+        if row.lane.key.startswith("gpu"):
             continue
         low, high = np.searchsorted(row.columns.start_ns, [proof.start_ns, beyond]).tolist()
         mine = row.columns.take(slice(low, high))
-        spans = zip(mine.name.tolist(), mine.start_ns.tolist(), mine.end_ns.tolist(), strict=True)
-        for name, start, end in spans:
-            found.append(Part(_text(snapshot, name), start, end if end <= now else None))
+        start, end, name = mine.start_ns, mine.end_ns, mine.name
         if row.open is not None and proof.start_ns <= row.open.start_ns < beyond:
-            found.append(Part(row.open.name, row.open.start_ns, None))
+            start, end = np.append(start, row.open.start_ns), np.append(end, _OPEN)
+            name = np.append(name, np.uint32(row.open.name_id))
+        outer = ~_inside(start, around)
+        around.append((start, end))
+        for s, e, n in zip(start[outer].tolist(), end[outer].tolist(), name[outer].tolist(), strict=True):
+            found.append(Part(_text(snapshot, n), s, e if e <= now else None))
     return sorted(found, key=lambda part: part.start_ns)
 
 

@@ -17,6 +17,7 @@ from cuzk_top.model import (
     FLAG_F64,
     FLAG_OPEN,
     KIND_COUNTER,
+    KIND_FLOW,
     KIND_SPAN,
     ROW_BYTES,
     SPAN_KINDS,
@@ -44,7 +45,7 @@ def opened(path: Path) -> Snapshot:
 def spans(path: Path) -> dict[str, np.ndarray]:
     """All spans of a file, column by column, in an order that their content alone decides."""
     columns = trace.open(path).columns
-    columns = columns.take(np.isin(columns.kind, SPAN_KINDS))
+    columns = columns.take(np.isin(columns.kind, (*SPAN_KINDS, KIND_FLOW)))
     arrays = dict(columns.arrays())
     order = np.lexsort([arrays[name] for name in COLUMN_TYPES])
     return {name: array[order] for name, array in arrays.items()}
@@ -99,6 +100,30 @@ def test_open_spans_and_arguments_of_every_type_come_back(tmp_path):
     counter = int(np.flatnonzero(again.columns.kind == KIND_COUNTER)[0])
     assert again.columns.a0.view(np.float64)[counter] == 2.5
     assert again.session.tracks[8].kind == "probe", "no track of a probe was there"
+
+
+def test_hand_overs_between_threads_are_saved(tmp_path):
+    store = Store()
+    columns = Columns.make(
+        3,
+        start_ns=[10, 12, 20],
+        end_ns=[10, 40, 20],
+        kind=[KIND_FLOW, KIND_SPAN, KIND_FLOW],
+        track=[1, 2, 2],
+        depth=[1, 0, 0],
+        name=[1, 1, 1],
+        parent=[5, 0, 6],
+        a0=[77, 0, 78],
+        id=[0, 6, 0],
+        seq=[0, 1, 2],
+    )
+    store.append(Batch(Session(names=[Name(""), Name("task")]), columns, Columns.empty(), 0, 50))
+    packing.write(kept.trace(store.snapshot()), tmp_path / "t.cuzk")
+    flows = opened(tmp_path / "t.cuzk").flows
+    flows = flows.take(np.argsort(flows.start_ns))
+    assert [flows.start_ns.tolist(), flows.track.tolist(), flows.parent.tolist(), flows.a0.tolist()] == [
+        [10, 20], [1, 2], [5, 6], [77, 78],
+    ]  # fmt: skip
 
 
 def test_of_a_store_that_forgets_what_it_still_holds_is_saved(tmp_path):

@@ -78,6 +78,30 @@ def store_of(*rows: tuple[int, int, str, int, int, int], kinds: dict[int, str] |
     return store
 
 
+def test_claims_of_a_gpu_are_no_parts():
+    """Our prover's lie between a proof and its stages; here their lane is made by hand."""
+    snapshot = store_of(
+        (10, 90, "prove", 1, 0, 0),
+        (11, 80, "claim", 1, 1, 0),
+        (12, 40, "synthesis", 1, 2, 0),
+        (20, 30, "synthesis.step", 1, 3, 0),
+        (40, 80, "msm.h", 1, 2, 0),
+        (80, 85, "finalize", 1, 1, 0),
+        (81, 84, "msm.h", 1, 2, 0),
+    ).snapshot()
+    rows = [
+        replace(row, lane=replace(row.lane, key="gpu0.held"), track=0) if row.lane.key == "other" else row
+        for row in snapshot.rows
+    ]
+    snapshot = replace(snapshot, rows=tuple(rows))
+    [proof] = proofs(snapshot)
+    assert parts(snapshot, proof) == [
+        Part("synthesis", 12, 40),
+        Part("msm.h", 40, 80),
+        Part("finalize", 80, 85),
+    ]
+
+
 def test_what_lies_in_a_proof_is_none_though_its_name_says_so():
     snapshot = store_of(
         (10, 90, "prove", 1, 0, 0),
