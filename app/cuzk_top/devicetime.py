@@ -97,16 +97,23 @@ class Covered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """What one GPU did: when kernels ran, and when kernels, copies or fills did."""
+    """What one GPU did: when kernels ran, and when kernels, copies or fills did. `held` is when somebody on
+    the host claimed it, None where nobody ever did.
+    """
 
     index: int
     kernels: Covered
     work: Covered
+    held: Covered | None = None
 
     def split(self, low: int, high: int) -> Split:
         """The device's time from `low` to `high`."""
         kernel, work = self.kernels.within(low, high), self.work.within(low, high)
         return Split(kernel, work - kernel, max(0, high - low) - work)
+
+    def held_ns(self, low: int, high: int) -> int | None:
+        """How long of `low` to `high` it was claimed; None where nobody ever did."""
+        return self.held.within(low, high) if self.held is not None else None
 
 
 class Intervals:
@@ -123,9 +130,13 @@ class Intervals:
         """The intervals that nothing newer can change; views."""
         return self._start[: self._count], self._end[: self._count]
 
-    def covered(self) -> Covered:
-        """All intervals as they are now."""
-        return Covered(*self.closed, self._last)
+    def covered(self, more: Sequence[tuple[int, int]] = ()) -> Covered:
+        """All intervals as they are now, with some more that are not to be kept."""
+        if not more:
+            return Covered(*self.closed, self._last)
+        start, end = self.closed
+        extra = np.array([*more, *([self._last] if self._last is not None else [])], np.int64)
+        return Covered(*union(np.append(start, extra[:, 0]), np.append(end, extra[:, 1])), None)
 
     def add(self, start: Int64s, end: Int64s) -> bool:
         """More intervals, in any order. True when ones that were closed had to be made anew."""
