@@ -467,7 +467,10 @@ class Store:
         self._last_ns = max(self._last_ns, last)
 
     def _retain(self) -> None:
-        """Drop the oldest spans until an eighth of the limit is free again."""
+        """Drop the oldest spans until an eighth of the limit is free again.
+
+        The session began when it did: the origin of the time axis, and device time since then, stay.
+        """
         ends = np.concatenate([row.spans["end_ns"] for row in self._rows.values()])  # a file's are not ours
         keep = self._limit_bytes // ROW_BYTES * 7 // 8
         if keep >= len(ends):
@@ -483,9 +486,6 @@ class Store:
         for series in self._counters.values():
             series.drop(int(np.searchsorted(series["t_ns"], cut, side="right")))
         self._gpu.forget(int(cut))
-        starts = [int(row.columns().start_ns[0]) for row in self._rows.values() if len(row)]
-        starts += [row.open.start_ns for row in self._rows.values() if row.open is not None]
-        self._first_ns = min(starts, default=None)
 
     def _make_snapshot(self) -> Snapshot:
         problems = self._problems

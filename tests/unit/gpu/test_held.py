@@ -18,6 +18,7 @@ from cuzk_top.model import (
     FLAG_OPEN,
     KIND_GPU_KERNEL,
     KIND_SPAN,
+    ROW_BYTES,
     Batch,
     Columns,
     Name,
@@ -162,6 +163,24 @@ def test_the_time_held_is_the_union_of_all_claims(
         for device in store.snapshot().devices:
             expected = len([t for t in covered.get(device.index, ()) if t < now])
             assert device.held_ns(0, now) == (expected if device.index in claimed else None)
+
+
+def test_what_is_no_longer_kept_still_counts() -> None:
+    """A long session: kernels of 4 every 10, claims of 9 every 10, of which the store keeps the newest."""
+    store = Store(limit_bytes=300 * ROW_BYTES)
+    for start in range(0, 10_000, 100):
+        moments = range(start, start + 100, 10)
+        part = Columns.concat(
+            [works(0, [(t, t + 4) for t in moments]), columns(HELD, [(t, t + 9) for t in moments], a0=0)]
+        )
+        store.append(Batch(session(), part, Columns.empty(), 0, start + 100))
+    snapshot = store.snapshot()
+    assert sum(len(row.columns) for row in snapshot.rows) < 400
+    assert (snapshot.first_ns, snapshot.spans) == (0, 2000)
+    (device,) = snapshot.devices
+    assert device.split(0, 10_000).kernel_ns == 4_000
+    assert device.held_ns(0, 10_000) == 9_000
+    assert device.split(9_900, 10_000).kernel_ns == 40
 
 
 # Our prover
