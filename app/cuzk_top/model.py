@@ -401,6 +401,8 @@ class Snapshot:
     viewer_cpu: float | None = None
     devices: tuple["Device", ...] = ()
     """GPUs with records of kernels or copies, by number."""
+    flows: Columns = field(default_factory=Columns.empty)
+    """Arrows between threads: a point where it begins (a0 0) and where it arrives (a0 1), joined by corr."""
 
     def record(self, row: RowData, i: int) -> SpanRecord:
         """Closed span `i` of a row."""

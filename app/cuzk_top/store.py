@@ -18,6 +18,7 @@ from cuzk_top.model import (
     COLUMN_TYPES,
     FLAG_F64,
     KIND_COUNTER,
+    KIND_FLOW,
     KIND_INSTANT,
     ROW_BYTES,
     SPAN_KINDS,
@@ -36,6 +37,7 @@ from cuzk_top.model import (
 DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
 MARKS_KEPT = 10_000
+FLOWS_KEPT = 100_000
 MOST_RUNS = 32
 """A batch of more runs of one row each is sorted by row first; a saved trace comes in few long runs."""
 TAKEN_OVER = 65_536
@@ -141,6 +143,7 @@ class Store:
         self._rows: dict[RowKey, _Row] = {}
         self._counters: dict[str, Growing] = {}
         self._marks: list[Mark] = []
+        self._flows = Columns.empty()
         self._session = Session()
         self._lane_of: NDArray[np.int64] = np.empty(0, np.int64)
         self._spans = 0
@@ -174,6 +177,7 @@ class Store:
                     self._add_spans(columns.take(is_span))
                     self._add_counters(columns.take(columns.kind == KIND_COUNTER))
                     self._add_marks(columns.take(columns.kind == KIND_INSTANT))
+                    self._add_flows(columns.take(columns.kind == KIND_FLOW))
             if batch.runs:
                 self._add_runs(batch.runs)
             self._set_open(batch.open)
@@ -300,6 +304,8 @@ class Store:
                 counters.append(columns.take(columns.kind == KIND_COUNTER))
             if KIND_INSTANT in kinds:
                 marks.append(columns.take(columns.kind == KIND_INSTANT))
+            if KIND_FLOW in kinds:
+                self._add_flows(columns.take(columns.kind == KIND_FLOW))
             if not all(0 <= kind < 256 and _IS_SPAN[kind] for kind in kinds):
                 columns = columns.take(_IS_SPAN[columns.kind])
             if not len(columns):
@@ -439,6 +445,12 @@ class Store:
             self._marks.append(Mark(record.start_ns, record.name, record.a0, record.a1, record.track))
         del self._marks[:-MARKS_KEPT]
 
+    def _add_flows(self, columns: Columns) -> None:
+        columns = self._possible(columns)
+        if len(columns):
+            kept = Columns.concat([self._flows, columns])
+            self._flows = kept.take(slice(-FLOWS_KEPT, None))
+
     def _set_open(self, columns: Columns) -> None:
         for row in self._rows.values():
             if row.open is not None:
@@ -511,6 +523,7 @@ class Store:
             problems=problems,
             viewer_cpu=self.viewer_cpu,
             devices=self._gpu.devices(),
+            flows=self._flows,
         )
 
     def _make_rows(self) -> Iterable[RowData]:

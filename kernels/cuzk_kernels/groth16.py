@@ -18,6 +18,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cuzk_tracer
@@ -25,7 +26,7 @@ from cuzk_kernels import verifier
 from cuzk_kernels.backend import choose
 from cuzk_kernels.backend.protocol import CoefError, MsmSteps
 from cuzk_kernels.curves import Point
-from cuzk_kernels.errors import InputError, InvalidProof, UnsatisfiedWitness
+from cuzk_kernels.errors import InputError, InvalidProof, MissingError, UnsatisfiedWitness
 from cuzk_kernels.formats import r1cs as r1cs_format
 from cuzk_kernels.formats import vkey as vkey_format
 from cuzk_kernels.formats import wtns as wtns_format
@@ -121,6 +122,9 @@ def prove(
         with _held(backend):
             with KEY_LOAD:
                 key = key if isinstance(key, Zkey) else zkey_format.open(key)
+                cuzk_tracer.meta(
+                    curve=key.curve.name, domain=key.domain, wires=key.n_vars, coefficients=key.n_coefs
+                )
                 _check_points(backend, key, subgroup=check_key)
             with SYNTHESIS:
                 with _native(WITNESS_LOAD, backend):
@@ -187,9 +191,14 @@ def _msm(
     with _native(spans.whole(query.count, bits), backend):
         job = key.curve, query.group, query.data, scalars, offset, query.count, spans.steps
         if begin is not None:
-            return begin(*job)  # type: ignore[no-any-return]
+            return partial(_finish, spans.whole.name, begin(*job))
         result = backend.msm(*job)
         return lambda: result
+
+
+def _finish(stage: str, job: Callable[[], Point]) -> Point:
+    with _noticed_in(stage):
+        return job()
 
 
 def _finalize(backend: "Backend", key: Zkey, sums: _Sums, blinding: tuple[int, int]) -> Proof:
@@ -220,10 +229,20 @@ def _native(span: Any, backend: "Backend") -> Iterator[None]:
     with span:
         backend.name_workers(span)
         try:
-            yield
+            with _noticed_in(span.name):
+                yield
         finally:
             backend.name_workers(None)
             cuzk_tracer.add_faults(*backend.take_faults())
+
+
+@contextmanager
+def _noticed_in(stage: str) -> Iterator[None]:
+    """What goes wrong on a device is told with the stage that met it: the one at fault, or one soon after."""
+    try:
+        yield
+    except MissingError as error:
+        raise MissingError(f"{stage}: {error}") from error
 
 
 def _check_points(backend: "Backend", key: Zkey, subgroup: bool) -> None:

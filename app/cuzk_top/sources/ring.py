@@ -123,8 +123,8 @@ class RingSource:
         columns = Columns.concat([part for part in parts if len(part)])
         if len(columns):
             self._last_ns = max(self._last_ns, int(columns.end_ns.max()))
-        if poll.alive:
-            self._last_ns = now
+        if poll.alive:  # what was written since the clock was read may end after it
+            self._last_ns = max(self._last_ns, now)
         # A dead owner's spans were last open when it was last seen alive or wrote its last record.
         open_ = [self._open(self._track(thread), rows, self._last_ns) for thread, rows in poll.open]
         self._learn()

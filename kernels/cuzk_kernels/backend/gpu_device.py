@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 INSTALL = "install it with: pip install 'cuzk-top[gpu]'"
 _MIN_CAPABILITY = (8, 0)
 _POOL_STEP = 1 << 20
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _current = threading.local()  # the device whose context is current
 
 
@@ -211,7 +212,10 @@ class Device:
         self.attach()
         pointer = ctypes.c_uint64()
         status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
-        return pointer.value if status == 0 else None
+        if status == _OUT_OF_MEMORY:
+            return None
+        self._check(status, "taking memory")  # after a fault on the device every call fails
+        return pointer.value
 
     def _free(self, address: int) -> None:
         self._cuda.cuMemFree_v2(ctypes.c_uint64(address))
