@@ -119,24 +119,25 @@ def prove(
     """
     backend = backend or choose()[0]
     with PROVE:
-        with KEY_LOAD:
-            key = key if isinstance(key, Zkey) else zkey_format.open(key)
-            cuzk_tracer.meta(
-                curve=key.curve.name, domain=key.domain, wires=key.n_vars, coefficients=key.n_coefs
-            )
-            _check_points(backend, key, subgroup=check_key)
-        with SYNTHESIS:
-            with _native(WITNESS_LOAD, backend):
-                wtns = wtns if isinstance(wtns, Wtns) else wtns_format.open(wtns)
-                _require_same_circuit(key, wtns)
-                wtns.check(backend)
-            if r1cs is not None:
-                _check_r1cs(r1cs if isinstance(r1cs, R1cs) else r1cs_format.open(r1cs), key, wtns)
-            with _native(ABC_EVAL(key.n_coefs), backend):
-                a, b = _evaluate(backend, key, wtns)
-                c = backend.product(a, b)
-        h = _quotient(backend, a, b, c)
-        sums = _multiply(backend, key, backend.scalars(key.curve, wtns.data, key.n_vars), h)
+        with _held(backend):
+            with KEY_LOAD:
+                key = key if isinstance(key, Zkey) else zkey_format.open(key)
+                cuzk_tracer.meta(
+                    curve=key.curve.name, domain=key.domain, wires=key.n_vars, coefficients=key.n_coefs
+                )
+                _check_points(backend, key, subgroup=check_key)
+            with SYNTHESIS:
+                with _native(WITNESS_LOAD, backend):
+                    wtns = wtns if isinstance(wtns, Wtns) else wtns_format.open(wtns)
+                    _require_same_circuit(key, wtns)
+                    wtns.check(backend)
+                if r1cs is not None:
+                    _check_r1cs(r1cs if isinstance(r1cs, R1cs) else r1cs_format.open(r1cs), key, wtns)
+                with _native(ABC_EVAL(key.n_coefs), backend):
+                    a, b = _evaluate(backend, key, wtns)
+                    c = backend.product(a, b)
+            h = _quotient(backend, a, b, c)
+            sums = _multiply(backend, key, backend.scalars(key.curve, wtns.data, key.n_vars), h)
         with _native(FINALIZE, backend):
             proof = _finalize(backend, key, sums, test_only_blinding or _draw_blinding(key.curve.r))
         public = [wtns.value(index) for index in range(1, key.n_public + 1)]
@@ -146,6 +147,12 @@ def prove(
             _explain_failure(backend, key, wtns, with_r1cs=r1cs is not None)
         notes = (*key.notes, *getattr(backend, "notes", ()))
         return Proved(proof, public, notes, verifier.choose(key.curve).name)
+
+
+def _held(backend: "Backend") -> Any:
+    """What the proof claims of a back end's devices, as that tells it; nothing on the CPU."""
+    held: Any = getattr(backend, "held", nullcontext)
+    return held()
 
 
 def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":

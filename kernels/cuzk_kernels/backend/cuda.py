@@ -6,8 +6,8 @@ other. MSMs and checks of a few points go to the host's back end.
 """
 
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)
 NOTHING = (1 << 64) - 1
 UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
 
+HELD = cuzk_tracer.span("gpu.held", a0="device", stage=True)
 H2D_SCALARS = cuzk_tracer.span("h2d.scalars", a0="bytes", stage=True)
 
 
@@ -171,6 +172,14 @@ class CudaBackend:
         self._witness: tuple[memoryview, Block] | None = None
         names = ", ".join(site.device.name for site in self.sites)
         cuzk_tracer.meta(gpu=names, h2d=h2d, b_g2=b_g2, gpu_budget=str(self.first.budget))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A proof has the devices from here to the end: a span of each says so."""
+        with ExitStack() as spans:
+            for site in self.sites:
+                spans.enter_context(HELD(site.device.index))
+            yield
 
     @property
     def notes(self) -> tuple[str, ...]:
