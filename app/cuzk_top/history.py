@@ -18,7 +18,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,23 +83,24 @@ def kind_of(meta: Mapping[str, str]) -> str:
     return "; ".join(told)
 
 
-def read(meta: Mapping[str, str], folder: Path | None = None) -> Past:
-    """The past of a session's kind, by its metadata; empty where there is none. Never raises."""
+def read(meta: Mapping[str, str], folder: Path | None = None, apart_from: Snapshot | None = None) -> Past:
+    """The past of a session's kind, by its metadata; empty where there is none. Never raises.
+
+    `apart_from`: a session whose own proofs do not count.
+    """
     kind = kind_of(meta)
     try:
         kept = _load(_file(folder, kind), kind)
     except _UnusableError as error:
         return Past(kind, problem=str(error))
+    if apart_from is not None:
+        own = {_number(apart_from, proof) for proof in proofs(apart_from)}
+        kept.proofs = [entry for entry in kept.proofs if entry[0] not in own]
     if not kept.proofs:
         return Past(kind)
-    stages = {}
-    for place, name in enumerate(kept.stages):
-        values = [entry[3][place] for entry in kept.proofs if entry[3] is not None]
-        known = [value for value in values if value is not None]
-        if known:
-            stages[name] = int(statistics.median(known))
+    named = [_by_name(kept.stages, entry[3]) or {} for entry in kept.proofs]
     median = int(statistics.median([entry[2] for entry in kept.proofs]))
-    return Past(kind, len(kept.proofs), median, stages)
+    return Past(kind, len(kept.proofs), median, medians(named))
 
 
 def note(snapshot: Snapshot, folder: Path | None = None) -> str:
@@ -120,6 +121,11 @@ def note(snapshot: Snapshot, folder: Path | None = None) -> str:
             return _add(path, kind, snapshot, found)
     except OSError as error:
         return f"past proofs are not kept: {error.filename or path}: {error.strerror or error}"
+
+
+def finished(snapshot: Snapshot) -> list[Proof]:
+    """What counts of a session's newest proofs."""
+    return [proof for proof in proofs(snapshot, PROOFS_KEPT) if proof.end_ns is not None and not proof.failed]
 
 
 def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
@@ -157,6 +163,15 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
             text = snapshot.session.names[name].text
             found[i][text] = found[i].get(text, 0) + int(sums[place, name])
     return found
+
+
+def medians(of: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Of each name the median among the proofs that have it."""
+    spent: dict[str, list[int]] = {}
+    for times in of:
+        for name, time_ns in times.items():
+            spent.setdefault(name, []).append(time_ns)
+    return {name: int(statistics.median(times)) for name, times in spent.items()}
 
 
 _Entry = tuple[str, int, int, list[int | None] | None]
@@ -227,11 +242,9 @@ def _add(path: Path, kind: str, snapshot: Snapshot, found: list[Proof]) -> str:
             return problem
     known = {entry[0] for entry in kept.proofs}
     named = [(entry[:3], _by_name(kept.stages, entry[3])) for entry in kept.proofs]
-    boot = snapshot.session.meta.get("machine.boot_id", "")[:8]
     for proof, times in zip(found, totals(snapshot, found), strict=True):
         assert proof.end_ns is not None
-        # Two proofs of one boot never begin and end in the same nanoseconds: the same by whichever viewer.
-        number = f"{boot}:{proof.start_ns}:{proof.end_ns}"
+        number = _number(snapshot, proof)
         ended = snapshot.session.realtime_ns(proof.end_ns)
         if number not in known and ended is not None and ended >= 0:
             entry = (number, ended, proof.end_ns - proof.start_ns)
@@ -242,6 +255,12 @@ def _add(path: Path, kind: str, snapshot: Snapshot, found: list[Proof]) -> str:
     _write(path, kind, newest)
     _prune(path.parent)
     return problem
+
+
+def _number(snapshot: Snapshot, proof: Proof) -> str:
+    """What identifies a proof, whoever watched it: no two of a boot begin and end in the same nanoseconds."""
+    boot = snapshot.session.meta.get("machine.boot_id", "")[:8]
+    return f"{boot}:{proof.start_ns}:{proof.end_ns}"
 
 
 def _by_name(stages: list[str], times: list[int | None] | None) -> dict[str, int] | None:
