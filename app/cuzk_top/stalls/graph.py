@@ -234,6 +234,11 @@ class Graph:
         waits = [int(number) for number in numbers if is_wait(self.records.text(int(number)))]
         return np.flatnonzero(np.isin(names, waits) & self.records.on_thread)
 
+    def claimed(self, claim: int) -> int:
+        """Device of a claim, by its lane."""
+        lane = self.records.lane(self.records.host, claim)
+        return int(lane.removeprefix("gpu").partition(".")[0])
+
     def holder(self, wait: int) -> tuple[int, int] | None:
         """Whose claim a wait span waited for: (place of the claim, device); None where that is not recorded.
 
@@ -245,16 +250,16 @@ class Graph:
         since, until = int(host.start[wait]), int(host.end[wait])
         own = claims[(host.track[claims] == host.track[wait]) & (host.end[claims] > until)]
         own = own[host.start[own] >= since]
-        device = _claimed(records, int(own[np.argmin(host.start[own])])) if len(own) else None
+        device = self.claimed(int(own[np.argmin(host.start[own])])) if len(own) else None
         others = [
             int(i)
             for i in claims[(host.track[claims] != host.track[wait]) & (host.start[claims] < until)]
-            if host.end[i] > since and (device is None or _claimed(records, int(i)) == device)
+            if host.end[i] > since and (device is None or self.claimed(int(i)) == device)
         ]
-        if not others or (device is None and len({_claimed(records, i) for i in others}) > 1):
+        if not others or (device is None and len({self.claimed(i) for i in others}) > 1):
             return None
         last = max(others, key=lambda i: (int(host.end[i]), i))
-        return last, _claimed(records, last)
+        return last, self.claimed(last)
 
     def _locks(self) -> list[tuple[int, int, int, int, int]]:
         host = self.records.host
@@ -268,7 +273,3 @@ class Graph:
                 reached = min(int(host.end[holder[0]]), until)
                 found.append((int(host.track[wait]), since, until, reached, int(host.track[holder[0]])))
         return found
-
-
-def _claimed(records: Records, claim: int) -> int:
-    return int(records.lane(records.host, claim).removeprefix("gpu").partition(".")[0])
