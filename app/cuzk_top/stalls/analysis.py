@@ -75,7 +75,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
 def early(seen: Scene) -> bool:
     """No proof has ended, and what runs has not run long enough to be judged."""
     if seen.snapshot.ended or any(proof.finished for proof in seen.proofs):
-        return not seen.proofs and seen.high <= seen.low
+        return not (len(seen.records.host) or len(seen.records.ops))
     return max((proof.wall_ns for proof in seen.proofs), default=seen.high - seen.low) < seen.limits.early_ns
 
 

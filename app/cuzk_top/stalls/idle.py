@@ -91,7 +91,7 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
         threshold += f", gaps under {figures.spaced(limits.launch_ns)}"
     drafts, small = list[Draft](), list[Int64s]()
     for group in groups:
-        if int(found.length[group].sum()) > least or (reason == UNKNOWN and len(groups) == 1):
+        if int(found.length[group].sum()) > least:
             drafts.append(_draft(graph, found, group, reason, threshold))
         else:
             small.append(group)
@@ -123,8 +123,8 @@ def _draft(graph: Graph, found: Gaps, group: Int64s, reason: int, threshold: str
     longest = group[np.argmax(found.length[group])]
     device = int(found.device[longest])
     before, after = int(found.before[longest]), int(found.after[longest])
-    ended = label(graph, before) if before >= 0 else "the job's start"
-    began = label(graph, after) if after >= 0 else "the job's end"
+    ended = label(graph, before) if before >= 0 else _edge(graph, int(found.start[longest]), 0)
+    began = label(graph, after) if after >= 0 else _edge(graph, int(found.end[longest]), 1)
     what, key, lane = _said(graph, found, group, reason)
     count = len(group)
     gap = f"{count:,} gaps" if count > 1 else "1 gap"
@@ -179,6 +179,15 @@ def _gone(graph: Graph, found: Gaps, device: int, group: Int64s) -> Draft:
 
 def _utc(realtime_ns: int) -> str:
     return datetime.fromtimestamp(realtime_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
+
+
+def _edge(graph: Graph, t: int, side: int) -> str:
+    """What a gap without work on one side begins or ends at."""
+    edge = "end" if side else "start"
+    # The window may cut a job, and a job that runs has no end yet.
+    ends = {proof.end for proof in graph.scene.proofs if proof.finished}
+    known = ends if side else {proof.start for proof in graph.scene.proofs}
+    return f"the job's {edge}" if t in known else f"the window's {edge}"
 
 
 def _said(graph: Graph, found: Gaps, group: Int64s, reason: int) -> tuple[str, str, str]:

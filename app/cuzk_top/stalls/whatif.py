@@ -171,5 +171,5 @@ class WhatIf:
                 (threads if records.on_thread[child] else waiting).append(child)
         ends = [(int(host.track[i]), min(int(host.end[i]), proof.end)) for i in threads]
         last = max((end for _, end in ends), default=proof.end)
-        found = [(track, end, proof.end - last if end == last else 0) for track, end in ends]
+        found = [(track, end, proof.end - last) for track, end in ends]  # its own time comes after the last
         return found or [(-1, proof.end, 0)]
