@@ -178,6 +178,11 @@ def has_work(lane: Lane) -> bool:
     return lane.key.startswith("gpu") and lane.key.partition(".")[2] not in (HELD, "busy")
 
 
+def is_derived(lane: Lane) -> bool:
+    """Whether a lane holds no records: a GPU's `busy`."""
+    return lane.key.startswith("gpu") and lane.key.endswith(".busy")
+
+
 def gpu_role(lane: Lane, name: str) -> str | None:
     """Palette role of a bar in a lane of devices; None for any other lane."""
     if lane.key.startswith("gpu"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cuzk_kernels import groth16
 from cuzk_kernels.backend.pure import PureBackend
-from cuzk_top import gpu_report, stagemap
+from cuzk_top import gpu_report, proofs, stagemap
 from cuzk_top.model import (
     FLAG_OPEN,
     KIND_GPU_KERNEL,
@@ -31,7 +31,8 @@ from cuzk_top.store import Store
 
 CASE = Path(__file__).parents[2] / "data" / "cases" / "multiplier-bn254"
 NAMES = ["", "prove", "gpu.held", "accumulate", "gpu_prove", "lock.gpu2"]
-PROVE, HELD, KERNEL, FOREIGN, NUMBERED = range(1, 6)
+NAMES += ["synthesis", "synthesis.abc", "msm.h", "finalize"]
+PROVE, HELD, KERNEL, FOREIGN, NUMBERED, SYNTHESIS, STEP, MSM, FINALIZE = range(1, 10)
 
 
 def session() -> Session:
@@ -183,6 +184,27 @@ def test_what_is_no_longer_kept_still_counts() -> None:
     assert device.split(9_900, 10_000).kernel_ns == 40
 
 
+@pytest.mark.parametrize("running", [False, True])
+def test_claims_do_not_hide_what_a_proof_consists_of(running: bool) -> None:
+    """Two GPUs are claimed around two stages, of which one has a step; a third stage follows."""
+    claimed = (10, 1000) if running else (10, 50)
+    last = (30, 1000) if running else (30, 40)
+    outer = [
+        columns(PROVE, [(0, 1000)], depth=0), columns(HELD, [claimed], a0=0, depth=1),
+        columns(HELD, [claimed], a0=1, depth=2), columns(MSM, [last], depth=3),
+    ]  # fmt: skip
+    done = [columns(SYNTHESIS, [(20, 30)], depth=3), columns(STEP, [(22, 25)], depth=4)]
+    if running:
+        opened = Columns.concat(outer)
+        seen = stored(*done, opened=opened.replace(flags=np.full(4, FLAG_OPEN, np.uint8)))
+        expected = [("synthesis", 20, 30), ("msm.h", 30, None)]
+    else:
+        seen = stored(*done, *outer, columns(FINALIZE, [(60, 70)], depth=1))
+        expected = [("synthesis", 20, 30), ("msm.h", 30, 40), ("finalize", 60, 70)]
+    (proof,) = proofs.proofs(seen)
+    assert [(part.name, part.start_ns, part.end_ns) for part in proofs.parts(seen, proof)] == expected
+
+
 # Our prover
 
 
@@ -210,15 +232,18 @@ for _method in ("point_check", "eval_ab", "intt", "ntt", "msm"):
     setattr(Claiming, _method, _noted)
 
 
-def test_a_proof_holds_the_device_from_its_key_to_its_last_sum() -> None:
+def test_a_proof_holds_the_device_from_its_key_to_its_last_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Claiming()
+    check = groth16._self_check
+    verified: list[bool] = []
+    monkeypatch.setattr(
+        groth16, "_self_check", lambda *arguments: verified.append(backend.is_held) or check(*arguments)
+    )
     groth16.prove(CASE / "circuit.zkey", CASE / "witness.wtns", backend=backend)
-    held = [name for name, is_held in backend.asked if is_held]
-    after = [name for name, is_held in backend.asked if not is_held]
-    assert held[0] == "point_check" and held.count("msm") == 5
-    assert set(held) == {"point_check", "eval_ab", "intt", "ntt", "msm"}
-    assert set(after) == {"msm"}  # what finalize adds up on the host
-    assert [is_held for _, is_held in backend.asked] == sorted((h for _, h in backend.asked), reverse=True)
+    assert backend.asked[0] == ("point_check", True)
+    assert {name for name, _ in backend.asked} == {"point_check", "eval_ab", "intt", "ntt", "msm"}
+    assert all(is_held for _, is_held in backend.asked)
+    assert verified == [False]
 
 
 PROGRAM = """
