@@ -171,8 +171,9 @@ class Graph:
     def arrivals(self) -> Arrivals:
         """All synchronises whose thread is known, and all hand-overs."""
         handed = np.array([*self._flows(), *self._locks()], np.int64).reshape(-1, 5)
+        track, start, end, reached, source = (handed[:, i] for i in range(5))
         none = np.full(len(handed), -1, np.int64)
-        parts = (self._synchronised(), Arrivals(*handed[:, :4].T, none, handed[:, 4]))
+        parts = (self._synchronised(), Arrivals(track, start, end, reached, none, source))
         found = Arrivals(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in Arrivals.__slots__)
         )
