@@ -28,7 +28,11 @@ from cuzk_top.stalls.records import Bools, Records
 from cuzk_top.stalls.scene import Scene
 
 BOUND_BY_NOTHING, BOUND_BY_STREAM, BOUND_BY_LAUNCH = 0, 1, 2
-_WAIT = re.compile(r"(^|[._ /:])(wait\w*|\w+_wait|\w*lock|acquire|barrier\w*)($|[._ /:])", re.IGNORECASE)
+_WAIT = re.compile(
+    r"(^|[._ /:])"
+    r"((?i:(\w+_)?(wait|lock|mutex)(ing|_\w+)?|acquire|barrier(_\w+)?)|\w+(Wait|Lock|Mutex))"
+    r"($|[._ /:])"
+)
 _FAR = np.iinfo(np.int64).max
 
 
