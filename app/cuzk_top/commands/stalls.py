@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -47,6 +48,6 @@ def limits_of(given: Sequence[str]) -> Limits:
         except ValueError:
             kind = "a whole number" if known[name] is int else "a number"
             raise InputError(f"--limit {text}: {value!r} is not {kind}") from None
-        if changes[name] < 0:
-            raise InputError(f"--limit {text}: a limit is not negative")
+        if not 0 <= changes[name] < math.inf:
+            raise InputError(f"--limit {text}: a limit is a number from 0 on")
     return replace(DEFAULTS, **changes)  # type: ignore[arg-type]
