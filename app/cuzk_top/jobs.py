@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cuzk_top import history
+from cuzk_top.history import Past
 from cuzk_top.model import RowData, Snapshot, SpanRecord
 from cuzk_top.proofs import LANE, Part, Proof, parts, proofs
-
-if TYPE_CHECKING:
-    from cuzk_top.history import Past
 
 SHOWN = 100
 """Jobs given, the newest: a pane is no archive."""
@@ -133,13 +130,9 @@ def _usual(snapshot: Snapshot, known: Sequence[Proof], past: Past | None) -> _Us
     finished = [proof for proof in known if proof.end_ns is not None and not proof.failed][-COMPARED:]
     if not finished:
         return _Usual(None, {})
-    spent: dict[str, list[int]] = {}
-    for proof in finished:
-        for name, time in _sums(parts(snapshot, proof), snapshot.now_ns).items():
-            spent.setdefault(name, []).append(time)
+    spent = [_sums(parts(snapshot, proof), snapshot.now_ns) for proof in finished]
     lengths = [proof.end_ns - proof.start_ns for proof in finished if proof.end_ns is not None]
-    medians = {name: int(statistics.median(times)) for name, times in spent.items()}
-    return _Usual(int(statistics.median(lengths)), medians)
+    return _Usual(history.median(lengths), history.medians(spent))
 
 
 def _sums(of: Sequence[Part], now: int) -> dict[str, int]:

@@ -6,7 +6,6 @@ Nothing is estimated: what has no source says so.
 
 from __future__ import annotations
 
-import statistics
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,7 +60,7 @@ def facts(snapshot: Snapshot, past: Past | None = None) -> dict[str, Any]:
             "count": count,
             "running": running is not None,
             "durations_ns": durations,
-            "median_ns": int(statistics.median(durations)) if durations else None,
+            "median_ns": history.median(durations) if durations else None,
             "past_count": past.proofs,
             "past_median_ns": past.median_ns,
         },
