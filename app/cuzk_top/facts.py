@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuzk_top import figures
+from cuzk_top import figures, stages
 from cuzk_top.controls import Facts, Playback, SessionControls
-from cuzk_top.devicetime import together
 from cuzk_top.model import Snapshot
 
 __all__ = ["Facts", "Playback", "SessionControls", "describe"]
@@ -56,26 +55,12 @@ EVENTS_COST_NS = 4_600
 RATE_OVER_NS = 1_000_000_000
 
 
-def device_words(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """What the devices did from the first record to now, as (label, figure): adds up to 100 %.
-
-    GPUs that NVML knows and that did nothing count as idle.
-    """
-    if not snapshot.devices:
-        return []
-    known = sum(key.startswith("gpu.") and key.endswith(".name") for key in snapshot.session.meta)
-    count = max(known, len(snapshot.devices))
-    end = min(snapshot.now_ns, snapshot.last_ns) if snapshot.ended else snapshot.now_ns
-    kernel, copy, idle = together(snapshot.devices, count, snapshot.first_ns, end).percent()
-    return [("kernel ", f"{kernel}"), ("  copy ", f"{copy}"), ("  idle ", f"{idle} %")]
-
-
 def launches_per_s(snapshot: Snapshot) -> float:
     """Kernels, copies and fills that ended in the last second before now, a second."""
     low = snapshot.now_ns - RATE_OVER_NS
     count = 0
     for row in snapshot.rows:
-        if row.lane.key.startswith("gpu") and not row.lane.key.endswith(".busy"):
+        if stages.has_work(row.lane):
             ends = row.columns.end_ns
             count += int(np.searchsorted(ends, snapshot.now_ns)) - int(np.searchsorted(ends, low))
     return count * 1e9 / RATE_OVER_NS

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import figures, gpu_report, history, stages, stats
+from cuzk_top import figures, gpu_report, history, stats
 from cuzk_top.history import Past
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.stage_table import Stage, stage_table
@@ -92,6 +92,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "name": stage.name,
         "lane": stage.lane,
         "indent": stage.indent,
+        "label": stage.label,
         "count": stage.count,
         "running": stage.running,
         "total_ns": stage.total_ns,
@@ -102,6 +103,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "minflt": stage.minflt,
         "majflt": stage.majflt,
         "ns_per_point": stage.ns_per_point,
+        "gb_per_s": stage.gb_per_s,
     }
 
 
@@ -157,8 +159,8 @@ def _stage_lines(data: dict[str, Any]) -> list[str]:
         f"{'stage':<30}{'count':>6}{'total':>10}{'self':>10}{'median':>10}{'p95':>10}{'share':>7}{'minflt':>9}{'majflt':>7}"
     ]
     for stage in data["stages"]:
-        own = stages.short_kernel(stage["name"]) if stage["lane"].startswith("gpu") else stage["name"]
-        name = "  " * stage["indent"] + (own or stage["name"])
+        own = stage["label"] if stage["lane"].startswith("gpu") else stage["name"]
+        name = "  " * stage["indent"] + own
         cells = [
             f"{stage['count'] + stage['running']:>6}",
             *(f"{_time(stage[key]):>10}" for key in ("total_ns", "self_ns", "median_ns", "p95_ns")),
@@ -166,7 +168,8 @@ def _stage_lines(data: dict[str, Any]) -> list[str]:
             f"{_faults(stage['minflt']):>9}{_faults(stage['majflt']):>7}",
         ]
         name = name if len(name) < 30 else f"{name[:28]}…"
-        lines.append(f"{name:<30}" + "".join(cells) + ("  still open" if stage["running"] else ""))
+        rate = "" if stage["gb_per_s"] is None else f"  {figures.three(stage['gb_per_s'])} GB/s"
+        lines.append(f"{name:<30}" + "".join(cells) + rate + ("  still open" if stage["running"] else ""))
     return lines
 
 

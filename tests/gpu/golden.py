@@ -81,7 +81,7 @@ def run(command, folder):
 def files_of(case, work, backend):
     """The folder with the case's key and witness, made the first time."""
     folder = work / case.files
-    if not folder.exists():
+    if not (folder / f"{case.files}.zkey").exists():
         made = [
             sys.executable,
             str(ROOT / "tests/gpu/dense.py"),

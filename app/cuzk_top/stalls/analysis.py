@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from cuzk_top import figures
 from cuzk_top.model import Snapshot
-from cuzk_top.stalls import idle, intervals, scene
+from cuzk_top.stalls import (
+    builds,
+    claims,
+    clocks,
+    copies,
+    faults,
+    hung,
+    idle,
+    intervals,
+    lost,
+    memory,
+    scene,
+    tails,
+)
 from cuzk_top.stalls.critical import Paths
 from cuzk_top.stalls.draft import Draft
 from cuzk_top.stalls.finding import Analysis, Finding
@@ -17,7 +30,22 @@ from cuzk_top.stalls.scene import Scene
 from cuzk_top.stalls.whatif import WhatIf
 
 Rule = Callable[[Graph], Iterable[Draft]]
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    copies.exposed,
+    copies.slow,
+    claims.claimed,
+    faults.find,
+    memory.find,
+    claims.waited,
+    clocks.find,
+    tails.cpu,
+    tails.gpu,
+    lost.silent,
+    hung.find,
+    builds.find,
+    lost.records,
+)
+"""In the order of the table in the documentation; those of idle time come first."""
 
 
 def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) -> Analysis:
@@ -47,7 +75,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
 def early(seen: Scene) -> bool:
     """No proof has ended, and what runs has not run long enough to be judged."""
     if seen.snapshot.ended or any(proof.finished for proof in seen.proofs):
-        return not seen.proofs and seen.high <= seen.low
+        return not (len(seen.records.host) or len(seen.records.ops))
     return max((proof.wall_ns for proof in seen.proofs), default=seen.high - seen.low) < seen.limits.early_ns
 
 

@@ -125,7 +125,9 @@ class _Walk:
     def __init__(self, paths: Paths, floor: int, t: int) -> None:
         self.paths, self.floor, self.t = paths, floor, t
         self.found: list[Stretch] = []  # the last first
-        self._used: dict[int, int] = {}  # of each thread, the arrivals from here on are behind us
+        # Of each thread, the arrivals and beginnings of spans from here on are behind us.
+        self._used: dict[int, int] = {}
+        self._passed: dict[int, int] = {}
 
     def run(self, span: int) -> None:
         records = self.paths.graph.records
@@ -181,9 +183,10 @@ class _Walk:
         ends = paths._arrived.get(track, [])
         last = min(bisect_right(ends, self.t), self._used.get(track, len(ends))) - 1
         starts, parents = paths._begun.get(track, ([], []))
-        born = bisect_right(starts, self.t) - 1
+        born = min(bisect_right(starts, self.t), self._passed.get(track, len(starts))) - 1
         arrived = ends[last] if last >= 0 else self.floor
         if born >= 0 and starts[born] > max(arrived, self.floor):
+            self._passed[track] = born
             self._add(starts[born], HOST, track)
             return self._began(track, parents[born])
         if last < 0 or arrived <= self.floor:

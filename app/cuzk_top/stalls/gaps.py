@@ -2,6 +2,7 @@
 
 A gap is a stretch of a device without any work while a job was open. In this order:
 
+0. *gone*: the device was lost before.
 1. *sync*: the calls show a synchronise between the launches around it that returned when the gap had just
    opened, and both launches lie in the span that covers the gap (or none covers it): the queue was drained.
 2. *launch*: it is shorter than a launch takes, between two pieces of work.
@@ -18,10 +19,10 @@ import numpy as np
 
 from cuzk_top.stalls import intervals
 from cuzk_top.stalls.graph import Graph
-from cuzk_top.stalls.intervals import Int64s, pairs
+from cuzk_top.stalls.intervals import Int64s, Set, pairs
 from cuzk_top.stalls.records import Bools
 
-SYNC, LAUNCH, HOST, UNKNOWN = range(4)
+SYNC, LAUNCH, HOST, UNKNOWN, GONE = range(5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,14 +48,14 @@ class Gaps:
         return self.end - self.start
 
 
-def find(graph: Graph) -> Gaps:
-    """The gaps of all devices of a scene while jobs were open."""
+def find(graph: Graph, gone: dict[int, int]) -> Gaps:
+    """The gaps of all devices of a scene while jobs were open; `gone` tells when a device was lost."""
     scene = graph.scene
     used = [device for device in scene.devices if device.used]
     if not used:
         nothing = np.empty(0, np.int64)
         return Gaps(*([nothing] * 9))
-    idle = [intervals.both(device.idle, scene.jobs) for device in used]
+    idle = [_cut(intervals.both(device.idle, scene.jobs), gone.get(device.index)) for device in used]
     start, end = np.concatenate([one[0] for one in idle]), np.concatenate([one[1] for one in idle])
     device = np.repeat(np.array([one.index for one in used]), [len(one[0]) for one in idle])
     before, after = _around(graph, start, end, device)
@@ -68,7 +69,18 @@ def find(graph: Graph) -> Gaps:
     reason = np.select(
         [(wait >= 0) & (inside | (span < 0)), short, span >= 0], [SYNC, LAUNCH, HOST], default=UNKNOWN
     )
+    for number, since in gone.items():
+        reason[(device == number) & (start >= since)] = GONE
     return Gaps(start, end, device, before, after, track, span, wait, reason)
+
+
+def _cut(of: Set, at: int | None) -> Set:
+    """The same with the interval around a moment in two."""
+    start, end = of
+    if at is None or not ((start < at) & (end > at)).any():
+        return of
+    place = int(np.searchsorted(start, at, side="left"))
+    return np.insert(start, place, at), np.insert(end, place - 1, at)
 
 
 def _around(graph: Graph, start: Int64s, end: Int64s, device: Int64s) -> tuple[Int64s, Int64s]:

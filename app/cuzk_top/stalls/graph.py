@@ -4,8 +4,9 @@
   recorded, but correlation ids count a process's calls: so not after the next synchronise of that thread
   began.
 - *Stream*: work of one stream runs in order.
-- *Synchronise*: returns after work that was launched before it (a smaller correlation id). Which stream it
-  waited for is not recorded; it is taken to be the work that ended last before it returned.
+- *Synchronise*: returns after work that was launched before it (a smaller correlation id): a device's after
+  the last of each stream. Which stream or event another waited for is not recorded; it is taken to be the
+  work that ended last before it returned.
 - *Hand-over*: a flow's arrival on a thread, and a wait for a GPU that another thread's claim holds.
 - *Order of a thread*, and parents and children: the rest.
 
@@ -169,25 +170,52 @@ class Graph:
     @cached_property
     def arrivals(self) -> Arrivals:
         """All synchronises whose thread is known, and all hand-overs."""
-        waits, ops = self.records.waits, self.records.ops
-        known = np.flatnonzero(self.wait_track >= 0)
-        op = self.awaited[known]
-        ended = np.where(op >= 0, ops.end[np.maximum(op, 0)], _FAR) if len(ops) else np.full(len(op), _FAR)
-        reached = np.where(op >= 0, np.minimum(ended, waits.end[known]), waits.start[known])
+        handed = np.array([*self._flows(), *self._locks()], np.int64).reshape(-1, 5)
+        none = np.full(len(handed), -1, np.int64)
+        parts = (self._synchronised(), Arrivals(*handed[:, :4].T, none, handed[:, 4]))
         found = Arrivals(
-            self.wait_track[known], waits.start[known], waits.end[known], reached, op, np.full(len(op), -1)
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in Arrivals.__slots__)
         )
-        handed = [*self._flows(), *self._locks()]
-        if handed:
-            more = np.array(handed, np.int64)
-            columns = (more[:, 0], more[:, 1], more[:, 2], more[:, 3], np.full(len(more), -1), more[:, 4])
-            found = Arrivals(
-                *(
-                    np.concatenate([getattr(found, name), column])
-                    for name, column in zip(Arrivals.__slots__, columns, strict=True)
-                )
-            )
         return found.take(np.lexsort((found.start, found.end, found.track)))
+
+    def _synchronised(self) -> Arrivals:
+        """Synchronises, those of several streams in as many pieces: one goes on where another ends."""
+        waits, ops = self.records.waits, self.records.ops
+        wait, op = self._awaited_pairs()
+        known = self.wait_track[wait] >= 0
+        wait, op = wait[known], op[known]
+        ended = np.append(ops.end, 0)[op]
+        reached = np.where(op >= 0, np.minimum(ended, waits.end[wait]), waits.start[wait])
+        order = np.lexsort((reached, wait))
+        wait, op, reached = wait[order], op[order], reached[order]
+        first = np.concatenate([[True], wait[1:] != wait[:-1]])[: len(wait)]
+        last = np.concatenate([wait[1:] != wait[:-1], [True]])[: len(wait)]
+        over = np.maximum(reached, waits.start[wait])
+        start = np.where(first, waits.start[wait], np.concatenate([over[:1], over[:-1]])[: len(wait)])
+        end = np.where(last, waits.end[wait], over)
+        return Arrivals(self.wait_track[wait], start, end, reached, op, np.full(len(wait), -1, np.int64))
+
+    def _awaited_pairs(self) -> tuple[Int64s, Int64s]:
+        """(synchronise, work it waited for), -1 for none known: of a device's, the last work of each
+        stream.
+        """
+        waits, ops = self.records.waits, self.records.ops
+        names = {int(name) for name in np.unique(waits.name)}
+        whole = np.isin(waits.name, [name for name in names if self.records.text(name) == "sync.context"])
+        single, every = np.flatnonzero(~whole), np.flatnonzero(whole & (waits.corr > 0))
+        pairs = [(single, self.awaited[single])]
+        process = np.array(self.process(waits.track), np.int64)
+        for stream in np.unique(ops.track).tolist():
+            mine = np.flatnonzero((ops.track == stream) & (ops.corr > 0))
+            mine = mine[np.argsort(ops.corr[mine], kind="stable")]
+            of = every[process[every] == self.records.process(stream)]
+            place = np.searchsorted(ops.corr[mine], waits.corr[of], side="left") - 1
+            of, op = of[place >= 0], mine[place[place >= 0]]
+            fits = ops.end[op] <= waits.end[of] + self.scene.limits.clock_ns
+            pairs.append((of[fits], op[fits]))
+        alone = np.setdiff1d(np.arange(len(waits)), np.concatenate([wait for wait, _ in pairs]))
+        pairs.append((alone, np.full(len(alone), -1, np.int64)))
+        return np.concatenate([wait for wait, _ in pairs]), np.concatenate([op for _, op in pairs])
 
     def _flows(self) -> list[tuple[int, int, int, int, int]]:
         """(track, start, end, reached, source) of each flow that arrives on a thread that waited for it."""
@@ -234,6 +262,11 @@ class Graph:
         waits = [int(number) for number in numbers if is_wait(self.records.text(int(number)))]
         return np.flatnonzero(np.isin(names, waits) & self.records.on_thread)
 
+    def claimed(self, claim: int) -> int:
+        """Device of a claim, by its lane."""
+        lane = self.records.lane(self.records.host, claim)
+        return int(lane.removeprefix("gpu").partition(".")[0])
+
     def holder(self, wait: int) -> tuple[int, int] | None:
         """Whose claim a wait span waited for: (place of the claim, device); None where that is not recorded.
 
@@ -245,16 +278,16 @@ class Graph:
         since, until = int(host.start[wait]), int(host.end[wait])
         own = claims[(host.track[claims] == host.track[wait]) & (host.end[claims] > until)]
         own = own[host.start[own] >= since]
-        device = _claimed(records, int(own[np.argmin(host.start[own])])) if len(own) else None
+        device = self.claimed(int(own[np.argmin(host.start[own])])) if len(own) else None
         others = [
             int(i)
             for i in claims[(host.track[claims] != host.track[wait]) & (host.start[claims] < until)]
-            if host.end[i] > since and (device is None or _claimed(records, int(i)) == device)
+            if host.end[i] > since and (device is None or self.claimed(int(i)) == device)
         ]
-        if not others or (device is None and len({_claimed(records, i) for i in others}) > 1):
+        if not others or (device is None and len({self.claimed(i) for i in others}) > 1):
             return None
         last = max(others, key=lambda i: (int(host.end[i]), i))
-        return last, _claimed(records, last)
+        return last, self.claimed(last)
 
     def _locks(self) -> list[tuple[int, int, int, int, int]]:
         host = self.records.host
@@ -268,7 +301,3 @@ class Graph:
                 reached = min(int(host.end[holder[0]]), until)
                 found.append((int(host.track[wait]), since, until, reached, int(host.track[holder[0]])))
         return found
-
-
-def _claimed(records: Records, claim: int) -> int:
-    return int(records.lane(records.host, claim).removeprefix("gpu").partition(".")[0])

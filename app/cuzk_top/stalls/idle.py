@@ -1,4 +1,5 @@
-"""idle.host, idle.sync, idle.launch, idle.unknown and idle.nowork: where devices did nothing, and for what.
+"""idle.host, idle.sync, idle.launch, idle.unknown, idle.nowork and gpu.lost: where devices did nothing, and
+for what.
 
 Gaps (see `gaps`) are grouped by what they waited for, what ended before and what began after; the threshold
 is on the group's sum, so that a thousand short gaps count as much as a long one. Groups below it are told of
@@ -8,20 +9,27 @@ together, unranked: every idle nanosecond is in one finding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 
 from cuzk_top import figures, stages
 from cuzk_top.devicetime import union
-from cuzk_top.stalls import gaps, intervals
+from cuzk_top.stalls import gaps, intervals, lost
 from cuzk_top.stalls.draft import Draft, described, evidence, share, times, when
 from cuzk_top.stalls.finding import Finding
-from cuzk_top.stalls.gaps import HOST, LAUNCH, SYNC, UNKNOWN, Gaps
+from cuzk_top.stalls.gaps import GONE, HOST, LAUNCH, SYNC, UNKNOWN, Gaps
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.intervals import Int64s
 from cuzk_top.stalls.whatif import Cut
 
-RULES = {SYNC: "idle.sync", LAUNCH: "idle.launch", HOST: "idle.host", UNKNOWN: "idle.unknown"}
+RULES = {
+    GONE: "gpu.lost",
+    SYNC: "idle.sync",
+    LAUNCH: "idle.launch",
+    HOST: "idle.host",
+    UNKNOWN: "idle.unknown",
+}
 WAITS = {"sync.event": "event", "sync.stream": "stream", "sync.context": "device"}
 
 
@@ -37,11 +45,14 @@ class Idle:
 
 def find(graph: Graph) -> Idle:
     """All idle time of a scene's devices."""
-    found = gaps.find(graph)
+    gone = lost.gone(graph.scene)
+    found = gaps.find(graph, {device: at for device, (at, _) in gone.items()})
     drafts = list[Draft]()
     for reason in RULES:
         drafts += _of_reason(graph, found, np.flatnonzero(found.reason == reason), reason)
     unknown = int(found.length[found.reason == UNKNOWN].sum())
+    told = {draft.finding.device for draft in drafts if draft.finding.rule == RULES[GONE]}
+    drafts += [_gone(graph, found, device, np.empty(0, np.int64)) for device in gone if device not in told]
     nowork = _nowork(graph)
     return Idle(
         (*drafts, *nowork),
@@ -66,6 +77,8 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
         return []
     groups = _groups(graph, found, which, reason)
     limits, scene = graph.scene.limits, graph.scene
+    if reason == GONE:
+        return [_gone(graph, found, int(found.device[group[0]]), group) for group in groups]
     if reason == LAUNCH:
         least, condition = (
             limits.launch_share * (scene.high - scene.low),
@@ -78,7 +91,7 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
         threshold += f", gaps under {figures.spaced(limits.launch_ns)}"
     drafts, small = list[Draft](), list[Int64s]()
     for group in groups:
-        if int(found.length[group].sum()) > least or (reason == UNKNOWN and len(groups) == 1):
+        if int(found.length[group].sum()) > least:
             drafts.append(_draft(graph, found, group, reason, threshold))
         else:
             small.append(group)
@@ -95,7 +108,7 @@ def _groups(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Int64
     key = [found.device[which]]
     if reason == SYNC:
         key += [records.waits.name[found.wait[which]], host[found.span[which]]]
-    elif reason != LAUNCH:
+    elif reason not in (LAUNCH, GONE):
         key += [host[found.span[which]], of[found.before[which]], of[found.after[which]]]
     _, first, inverse = np.unique(np.stack(key, axis=1), axis=0, return_index=True, return_inverse=True)
     inverse = inverse.reshape(-1)
@@ -110,8 +123,8 @@ def _draft(graph: Graph, found: Gaps, group: Int64s, reason: int, threshold: str
     longest = group[np.argmax(found.length[group])]
     device = int(found.device[longest])
     before, after = int(found.before[longest]), int(found.after[longest])
-    ended = label(graph, before) if before >= 0 else "the job's start"
-    began = label(graph, after) if after >= 0 else "the job's end"
+    ended = label(graph, before) if before >= 0 else _edge(graph, int(found.start[longest]), 0)
+    began = label(graph, after) if after >= 0 else _edge(graph, int(found.end[longest]), 1)
     what, key, lane = _said(graph, found, group, reason)
     count = len(group)
     gap = f"{count:,} gaps" if count > 1 else "1 gap"
@@ -139,6 +152,42 @@ def _draft(graph: Graph, found: Gaps, group: Int64s, reason: int, threshold: str
         ),
         cut(graph, found, group),
     )
+
+
+def _gone(graph: Graph, found: Gaps, device: int, group: Int64s) -> Draft:
+    """What a device that went away did not do any more. Nothing is known of what it would have done."""
+    at, told = lost.gone(graph.scene)[device]
+    cost = int(found.length[group].sum())
+    clock = graph.scene.snapshot.session.realtime_ns(at)
+    return Draft(
+        Finding(
+            "gpu.lost",
+            f"gpu{device}",
+            intervals.listed((found.start[group], found.end[group])),
+            device,
+            f"gpu{device}.busy",
+            cost,
+            None,
+            1,
+            f"{told} at {when(graph.scene, at)}" if clock is None else f"{told} at {_utc(clock)}",
+            "fires at the driver's word",
+            (f"cost = GPU {device} idle from then on while a job was open: {figures.spaced(cost)}",),
+            evidence(graph.records, found.span[group], found.length[group]),
+        )
+    )
+
+
+def _utc(realtime_ns: int) -> str:
+    return datetime.fromtimestamp(realtime_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
+
+
+def _edge(graph: Graph, t: int, side: int) -> str:
+    """What a gap without work on one side begins or ends at."""
+    edge = "end" if side else "start"
+    # The window may cut a job, and a job that runs has no end yet.
+    ends = {proof.end for proof in graph.scene.proofs if proof.finished}
+    known = ends if side else {proof.start for proof in graph.scene.proofs}
+    return f"the job's {edge}" if t in known else f"the window's {edge}"
 
 
 def _said(graph: Graph, found: Gaps, group: Int64s, reason: int) -> tuple[str, str, str]:

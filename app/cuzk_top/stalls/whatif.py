@@ -35,6 +35,28 @@ class Cut:
 NO_CUT = Cut()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Where:
+    """A path by kind: when it was on which thread, which work it led through and which it waited for."""
+
+    thread: Int64s
+    start: Int64s
+    end: Int64s
+    work: Int64s
+    queued: Int64s
+
+    @staticmethod
+    def of(path: list[Stretch]) -> _Where:
+        threads = [one for one in path if one.where == HOST]
+        return _Where(
+            np.array([one.place for one in threads], np.int64),
+            np.array([one.start for one in threads], np.int64),
+            np.array([one.end for one in threads], np.int64),
+            np.array([one.place for one in path if one.where == DEVICE], np.int64),
+            np.array([one.place for one in path if one.where == QUEUED], np.int64),
+        )
+
+
 class WhatIf:
     """Recomputes the proofs of a scene. `steps_left` is how many events may still be recomputed."""
 
@@ -43,6 +65,7 @@ class WhatIf:
         self.events = Events(paths.graph)
         self.steps_left = steps
         self._stretches: dict[int, list[Stretch]] = {}
+        self._where: dict[int, _Where] = {}
 
     def saved(self, cut: Cut) -> int:
         """Wall time that the cut saves, summed over the window's proofs, the latest first."""
@@ -65,16 +88,14 @@ class WhatIf:
         return known
 
     def _on_path(self, proof: Proof, cut: Cut) -> bool:
-        work, closed = set(cut.work.tolist()), set(cut.closed.tolist())
-        measures = {track: Measure(of) for track, of in cut.threads.items()}
-        for one in self.stretches(proof):
-            if one.where == HOST and one.place in measures:
-                edges = np.array([one.start, one.end], np.int64)
-                if np.diff(measures[one.place].before(edges))[0] > 0:
-                    return True
-            elif (one.where == DEVICE and one.place in work) or (one.where == QUEUED and one.place in closed):
+        where = self._where.get(proof.index)
+        if where is None:
+            where = self._where[proof.index] = _Where.of(self.stretches(proof))
+        for track, of in cut.threads.items():
+            mine = where.thread == track
+            if (Measure(of).within(where.start[mine], where.end[mine]) > 0).any():
                 return True
-        return False
+        return bool(np.isin(where.work, cut.work).any() or np.isin(where.queued, cut.closed).any())
 
     def _events(self, proof: Proof) -> tuple[int, int]:
         first, last = np.searchsorted(self.events.time, [self._floor(proof), proof.end + 1])
@@ -150,5 +171,5 @@ class WhatIf:
                 (threads if records.on_thread[child] else waiting).append(child)
         ends = [(int(host.track[i]), min(int(host.end[i]), proof.end)) for i in threads]
         last = max((end for _, end in ends), default=proof.end)
-        found = [(track, end, proof.end - last if end == last else 0) for track, end in ends]
+        found = [(track, end, proof.end - last) for track, end in ends]  # its own time comes after the last
         return found or [(-1, proof.end, 0)]

@@ -1,18 +1,11 @@
 """A prover that times its device itself, as the viewer sees it."""
 
-import subprocess
-import sys
-import textwrap
-import time
-
 import numpy as np
 import pytest
 from gpu_cases import Runs
 
 from cuzk_top.facts import describe
-from cuzk_top.model import KIND_GPU_KERNEL, Snapshot
-from cuzk_top.sources.ring import RingSource
-from cuzk_top.store import Store
+from cuzk_top.model import KIND_GPU_KERNEL
 
 PROGRAM = """
     import cuzk_tracer, sys, time
@@ -32,31 +25,9 @@ PROGRAM = """
 """
 
 
-def watched(runs: Runs, program: str, **env: str) -> Snapshot:
-    """What a store holds while the program waits."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=runs.env | env,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "here\n"
-        (ring,) = runs.rings()
-        store = Store()
-        source = RingSource(ring.path, time.monotonic_ns)
-        store.append(source.poll())
-        return store.snapshot()
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.parametrize("writer", ["native", "python"])
 def test_kernels_of_the_first_span_have_it_as_parent_while_it_is_open(runs: Runs, writer: str) -> None:
-    snapshot = watched(runs, PROGRAM, CUZK_TRACER=writer)
+    snapshot = runs.watched(PROGRAM, CUZK_TRACER=writer)
     (row,) = [
         row for row in snapshot.rows if row.lane.key.startswith("gpu1.") and row.lane.key != "gpu1.busy"
     ]
@@ -74,7 +45,7 @@ def test_kernels_of_the_first_span_have_it_as_parent_while_it_is_open(runs: Runs
 
 
 def test_the_source_is_named_and_is_no_problem(runs: Runs) -> None:
-    snapshot = watched(runs, PROGRAM)
+    snapshot = runs.watched(PROGRAM)
     assert not [problem for problem in snapshot.problems if "libcupti" in problem]
     facts = describe(snapshot)
     assert "events" in facts.measured and "cupti" not in facts.measured
@@ -85,8 +56,7 @@ def test_the_source_is_named_and_is_no_problem(runs: Runs) -> None:
 
 
 def test_a_capture_that_sleeps_says_what_wakes_it(runs: Runs) -> None:
-    snapshot = watched(
-        runs,
+    snapshot = runs.watched(
         """
         import cuzk_tracer, sys
         cuzk_tracer.meta(**{"gpu.paused": 'kernels and copies are recorded at detail "all"'})

@@ -1,6 +1,7 @@
 """The CUDA back end as tests have it: on a GPU where there is one, and emulated by the host."""
 
 import resource
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def emulated(config, name="emulated"):
     """A device on the host; its kernels are compiled once for the same sources."""
     if COMPILER is None:
         pytest.skip("no g++")
-    return EmulatedDevice(Path(config.cache.mkdir("emulated-kernels")), name=name)
+    cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider
+    folder = cache.mkdir("emulated-kernels") if cache else Path(tempfile.gettempdir()) / "emulated-kernels"
+    folder.mkdir(exist_ok=True)
+    return EmulatedDevice(folder, name=name)
 
 
 def backend_on(kind, config):
