@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import paths
+from cuzk_top import paths, stages
+from cuzk_top.devicetime import Int64s, union
 from cuzk_top.model import Snapshot
 from cuzk_top.proofs import Proof, proofs
 
@@ -55,9 +56,6 @@ KIND_KEYS = (
     "machine.cores",
 )
 """Metadata that make a kind, besides the job; the machine's are those of `machine.facts`."""
-
-_DERIVED = ".busy"
-"""End of the keys of lanes whose spans are made of others'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,8 @@ def finished(snapshot: Snapshot) -> list[Proof]:
 
 
 def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
-    """Of each of these finished proofs: time by span name, nested spans of a name added up.
+    """Of each of these finished proofs: time by span name, nested spans of a name added up; and by lane of a
+    GPU (``gpu0.msm``) the time in which at least one of its launches ran.
 
     What ran on other threads and devices counts to the proof around it; where proofs overlap in time that
     cannot be told, and only a proof's own track counts.
@@ -141,8 +140,9 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
     alone = not bool((begins[1:] < finishes[:-1]).any())
     names = len(snapshot.session.names)
     sums = np.zeros((len(of), names + 1), np.int64)
+    lanes: dict[str, list[tuple[Int64s, Int64s, Int64s]]] = {}
     for row in snapshot.rows:
-        if row.lane.key.endswith(_DERIVED):
+        if stages.is_derived(row.lane):
             continue
         starts = row.columns.start_ns
         low, high = np.searchsorted(starts, [begins[0], finishes.max()]).tolist()
@@ -153,6 +153,9 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
         inside = columns.end_ns <= finishes[index]
         if not alone:
             inside &= tracks[index] == row.track
+        if stages.has_work(row.lane):
+            pieces = lanes.setdefault(row.lane.key, [])
+            pieces.append((index[inside], columns.start_ns[inside], columns.end_ns[inside]))
         which = np.minimum(columns.name[inside], names)
         np.add.at(sums, (index[inside], which), (columns.end_ns - columns.start_ns)[inside])
     found: list[dict[str, int]] = [{} for _ in of]
@@ -160,6 +163,19 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
         for name in np.flatnonzero(sums[place, :names]).tolist():
             text = snapshot.session.names[name].text
             found[i][text] = found[i].get(text, 0) + int(sums[place, name])
+        for lane, time_ns in _lane_times(lanes, place).items():
+            found[i][lane] = time_ns
+    return found
+
+
+def _lane_times(lanes: Mapping[str, list[tuple[Int64s, Int64s, Int64s]]], place: int) -> dict[str, int]:
+    """Of one proof, by lane; each lane has its launches as proof, start and end."""
+    found = {}
+    for lane, pieces in lanes.items():
+        mine = [(start[index == place], end[index == place]) for index, start, end in pieces]
+        start, end = union(*(np.concatenate(column) for column in zip(*mine, strict=True)))
+        if len(start):
+            found[lane] = int((end - start).sum())
     return found
 
 
