@@ -6,13 +6,20 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.app import App
 
 from cuzk_top.screens.session import SessionControls, SessionScreen
-from cuzk_top.screens.start import Choice, Places, StartScreen
 from cuzk_top.theme import Theme, choose
 from cuzk_top.viewport import ViewState
+
+if TYPE_CHECKING:
+    from cuzk_top.screens.start import Choice, Places
+
+    Choosing = App[Choice]
+else:
+    Choosing = App  # the start screen is loaded where it is shown
 
 
 class CuzkTop(App[str]):
@@ -47,7 +54,7 @@ class CuzkTop(App[str]):
             gc.freeze()
 
 
-class StartApp(App[Choice]):
+class StartApp(Choosing):
     """Shows what there is to watch. `run()` returns the user's `Choice`."""
 
     CSS_PATH = "main.tcss"
@@ -60,4 +67,6 @@ class StartApp(App[Choice]):
         self._places = places
 
     def on_mount(self) -> None:
+        from cuzk_top.screens.start import StartScreen  # noqa: PLC0415
+
         self.push_screen(StartScreen(self._places, self.skin, self.exit))

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from cuzk_top import blas
 from cuzk_top.errors import CuzkTopError
 
 LEAST_SIZE = 1 << 20
@@ -227,6 +228,7 @@ def size(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error a user can cause is one line on standard error."""
     args = build_parser().parse_args(argv)
+    blas.keep_quiet()
     command = importlib.import_module(f"cuzk_top.commands.{args.command or 'top'}")
     try:
         code: int = command.run(args)

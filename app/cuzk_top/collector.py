@@ -18,6 +18,8 @@ INTERVAL_S = 0.1
 EARLIER = ((4096, 0.0125), (512, 0.05))
 """A poll that brings so many records is followed by the next after so many seconds: 4096 are a quarter of a
 thread's ring."""
+HURRIED_S = 0.005
+"""The first pause after `hurry`; each further one is twice as long, up to INTERVAL_S."""
 
 
 class Recorder(Protocol):
@@ -56,7 +58,9 @@ class Collector:
         self._clock = clock
         self._finished = finished
         self._merger = Merger(facts=facts)
-        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._hurried_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._cpu_s = 0.0
         self._cpu_mark: tuple[int, float] | None = None
@@ -69,9 +73,15 @@ class Collector:
 
     def stop(self) -> None:
         """Collect once more, finish the recording and return when all is done. May be called again."""
-        self._stop.set()
+        self._stopping = True
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def hurry(self) -> None:
+        """The source is about to end: see that at once and not a frame later."""
+        self._hurried_s = HURRIED_S
+        self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the source's end; True when it has come and the recording is complete."""
@@ -87,7 +97,12 @@ class Collector:
             while self.step():
                 rows = len(self._last.columns) if self._last is not None else 0
                 pause = next((pause for many, pause in EARLIER if rows >= many), INTERVAL_S)
-                if self._stop.wait(pause):
+                if self._hurried_s is not None:
+                    pause = min(pause, self._hurried_s)
+                    self._hurried_s *= 2
+                if self._wake.wait(pause):
+                    self._wake.clear()
+                if self._stopping:
                     self.step()
                     break
         finally:

@@ -69,8 +69,8 @@ class SessionControls(Protocol):
     def save_buffer(self) -> Path:
         """Write everything that is kept in memory as a trace into the traces folder, and say where.
 
-        The one call that may take long (about a second for 10 million spans): any thread may make it, and
-        collecting goes on meanwhile. Raises CuzkTopError when the file cannot be written.
+        The one call that may take long (0.6 s for 5 million spans): any thread may make it, and collecting
+        goes on meanwhile. Raises CuzkTopError when the file cannot be written.
         """
 
     def trace_path(self) -> Path | None:

@@ -13,11 +13,10 @@ to see. Failed proofs are not kept; of one in which records were lost only the w
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import statistics
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import paths
+from cuzk_top import paths, stages
+from cuzk_top.devicetime import Int64s, union
 from cuzk_top.model import Snapshot
 from cuzk_top.proofs import Proof, proofs
 
@@ -56,9 +56,6 @@ KIND_KEYS = (
     "machine.cores",
 )
 """Metadata that make a kind, besides the job; the machine's are those of `machine.facts`."""
-
-_DERIVED = ".busy"
-"""End of the keys of lanes whose spans are made of others'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,7 @@ def read(meta: Mapping[str, str], folder: Path | None = None, apart_from: Snapsh
     if not kept.proofs:
         return Past(kind)
     named = [_by_name(kept.stages, entry[3]) or {} for entry in kept.proofs]
-    median = int(statistics.median([entry[2] for entry in kept.proofs]))
-    return Past(kind, len(kept.proofs), median, medians(named))
+    return Past(kind, len(kept.proofs), median(entry[2] for entry in kept.proofs), medians(named))
 
 
 def note(snapshot: Snapshot, folder: Path | None = None) -> str:
@@ -129,7 +125,8 @@ def finished(snapshot: Snapshot) -> list[Proof]:
 
 
 def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
-    """Of each of these finished proofs: time by span name, nested spans of a name added up.
+    """Of each of these finished proofs: time by span name, nested spans of a name added up; and by lane of a
+    GPU (``gpu0.msm``) the time in which at least one of its launches ran.
 
     What ran on other threads and devices counts to the proof around it; where proofs overlap in time that
     cannot be told, and only a proof's own track counts.
@@ -143,8 +140,9 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
     alone = not bool((begins[1:] < finishes[:-1]).any())
     names = len(snapshot.session.names)
     sums = np.zeros((len(of), names + 1), np.int64)
+    lanes: dict[str, list[tuple[Int64s, Int64s, Int64s]]] = {}
     for row in snapshot.rows:
-        if row.lane.key.endswith(_DERIVED):
+        if stages.is_derived(row.lane):
             continue
         starts = row.columns.start_ns
         low, high = np.searchsorted(starts, [begins[0], finishes.max()]).tolist()
@@ -155,6 +153,9 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
         inside = columns.end_ns <= finishes[index]
         if not alone:
             inside &= tracks[index] == row.track
+        if stages.has_work(row.lane):
+            pieces = lanes.setdefault(row.lane.key, [])
+            pieces.append((index[inside], columns.start_ns[inside], columns.end_ns[inside]))
         which = np.minimum(columns.name[inside], names)
         np.add.at(sums, (index[inside], which), (columns.end_ns - columns.start_ns)[inside])
     found: list[dict[str, int]] = [{} for _ in of]
@@ -162,6 +163,19 @@ def totals(snapshot: Snapshot, of: Sequence[Proof]) -> list[dict[str, int]]:
         for name in np.flatnonzero(sums[place, :names]).tolist():
             text = snapshot.session.names[name].text
             found[i][text] = found[i].get(text, 0) + int(sums[place, name])
+        for lane, time_ns in _lane_times(lanes, place).items():
+            found[i][lane] = time_ns
+    return found
+
+
+def _lane_times(lanes: Mapping[str, list[tuple[Int64s, Int64s, Int64s]]], place: int) -> dict[str, int]:
+    """Of one proof, by lane; each lane has its launches as proof, start and end."""
+    found = {}
+    for lane, pieces in lanes.items():
+        mine = [(start[index == place], end[index == place]) for index, start, end in pieces]
+        start, end = union(*(np.concatenate(column) for column in zip(*mine, strict=True)))
+        if len(start):
+            found[lane] = int((end - start).sum())
     return found
 
 
@@ -171,7 +185,14 @@ def medians(of: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for times in of:
         for name, time_ns in times.items():
             spent.setdefault(name, []).append(time_ns)
-    return {name: int(statistics.median(times)) for name, times in spent.items()}
+    return {name: median(times) for name, times in spent.items()}
+
+
+def median(values: Iterable[int]) -> int:
+    """The middle one, of an even number the mean of the two (the module `statistics` takes 5 ms to load)."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) // 2
 
 
 _Entry = tuple[str, int, int, list[int | None] | None]
@@ -193,7 +214,8 @@ class _UnusableError(Exception):
 
 
 def _file(folder: Path | None, kind: str) -> Path:
-    return (folder or paths.history_folder()) / f"{hashlib.sha256(kind.encode()).hexdigest()[:24]}.json"
+    text = kind.encode()
+    return (folder or paths.history_folder()) / f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}.json"
 
 
 def _load(path: Path, kind: str) -> _Kept:

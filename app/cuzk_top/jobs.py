@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cuzk_top import history
+from cuzk_top.history import Past
 from cuzk_top.model import RowData, Snapshot, SpanRecord
-from cuzk_top.proofs import LANE, Part, Proof, parts, proofs
-
-if TYPE_CHECKING:
-    from cuzk_top.history import Past
+from cuzk_top.proofs import LANE, Proof, parts, proofs
 
 SHOWN = 100
 """Jobs given, the newest: a pane is no archive."""
@@ -133,21 +130,9 @@ def _usual(snapshot: Snapshot, known: Sequence[Proof], past: Past | None) -> _Us
     finished = [proof for proof in known if proof.end_ns is not None and not proof.failed][-COMPARED:]
     if not finished:
         return _Usual(None, {})
-    spent: dict[str, list[int]] = {}
-    for proof in finished:
-        for name, time in _sums(parts(snapshot, proof), snapshot.now_ns).items():
-            spent.setdefault(name, []).append(time)
+    spent = [parts(snapshot, proof)[0] for proof in finished]
     lengths = [proof.end_ns - proof.start_ns for proof in finished if proof.end_ns is not None]
-    medians = {name: int(statistics.median(times)) for name, times in spent.items()}
-    return _Usual(int(statistics.median(lengths)), medians)
-
-
-def _sums(of: Sequence[Part], now: int) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for part in of:
-        end = now if part.end_ns is None else part.end_ns
-        sums[part.name] = sums.get(part.name, 0) + end - part.start_ns
-    return sums
+    return _Usual(history.median(lengths), history.medians(spent))
 
 
 def _expected(snapshot: Snapshot, proof: Proof, usual: _Usual) -> tuple[int | None, int | None]:
@@ -159,9 +144,8 @@ def _expected(snapshot: Snapshot, proof: Proof, usual: _Usual) -> tuple[int | No
         return None, None if proof.failed else late
     age = snapshot.now_ns - proof.start_ns
     late = 0
-    mine = parts(snapshot, proof)
-    running = {part.name for part in mine if part.end_ns is None}
-    for name, time in _sums(mine, snapshot.now_ns).items():
+    sums, running = parts(snapshot, proof)
+    for name, time in sums.items():
         if name in usual.parts:
             over = time - usual.parts[name]
             late += max(0, over) if name in running else over

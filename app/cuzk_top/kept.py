@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from cuzk_top import stages
 from cuzk_top.model import (
     FLAG_F64,
     FLAG_F64_A1,
@@ -34,7 +35,7 @@ def trace(snapshot: Snapshot) -> Trace:
     derived = {f"gpu.{device.index}.kernel" for device in snapshot.devices}
     counters = [counter for counter in snapshot.counters if len(counter.value) and counter.key not in derived]
     track = _track(session) if counters else 0
-    parts = [row.columns for row in snapshot.rows if len(row.columns) and not row.lane.key.endswith(".busy")]
+    parts = [row.columns for row in snapshot.rows if len(row.columns) and not stages.is_derived(row.lane)]
     parts += [_open(row.open) for row in snapshot.rows if row.open is not None]
     parts += [_counter(counter, names.number(counter.key), track) for counter in counters]
     if len(snapshot.flows):

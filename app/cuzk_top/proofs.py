@@ -33,15 +33,6 @@ class Proof:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A span directly inside of a proof, on its own track. `end_ns` is None while it runs."""
-
-    name: str
-    start_ns: int
-    end_ns: int | None
-
-
 def proofs(snapshot: Snapshot, newest: int | None = None) -> list[Proof]:
     """All proofs that have begun, or the newest so many, by start."""
     now = snapshot.now_ns
@@ -101,8 +92,9 @@ def _inside(start: Int64s, around: list[tuple[Int64s, Int64s]]) -> NDArray[np.bo
     return inside
 
 
-def parts(snapshot: Snapshot, proof: Proof) -> list[Part]:
-    """What lies in a proof on its own track and in nothing else there, by start.
+def parts(snapshot: Snapshot, proof: Proof) -> tuple[dict[str, int], set[str]]:
+    """Time of what lies in a proof on its own track and in nothing else there, by name up to now; and the
+    names of what runs.
 
     Claims of a GPU do not count: they lie around the parts.
     """
@@ -110,21 +102,28 @@ def parts(snapshot: Snapshot, proof: Proof) -> list[Part]:
     beyond = now if proof.end_ns is None else min(now, proof.end_ns)
     rows = [row for row in snapshot.rows if row.track == proof.track and row.depth > proof.depth]
     around: list[tuple[Int64s, Int64s]] = []
-    found = []
+    sums: dict[str, int] = {}
+    running = set()
     for row in sorted(rows, key=lambda row: row.depth):
         if row.lane.key.startswith("gpu"):
             continue
         low, high = np.searchsorted(row.columns.start_ns, [proof.start_ns, beyond]).tolist()
         mine = row.columns.take(slice(low, high))
-        start, end, name = mine.start_ns, mine.end_ns, mine.name
+        start, end, name = mine.start_ns, mine.end_ns, mine.name.astype(np.int64)
         if row.open is not None and proof.start_ns <= row.open.start_ns < beyond:
             start, end = np.append(start, row.open.start_ns), np.append(end, _OPEN)
-            name = np.append(name, np.uint32(row.open.name_id))
+            name = np.append(name, row.open.name_id)
         outer = ~_inside(start, around)
         around.append((start, end))
-        for s, e, n in zip(start[outer].tolist(), end[outer].tolist(), name[outer].tolist(), strict=True):
-            found.append(Part(_text(snapshot, n), s, e if e <= now else None))
-    return sorted(found, key=lambda part: part.start_ns)
+        start, end, name = start[outer], end[outer], name[outer]
+        numbers, places = np.unique(name, return_inverse=True)
+        spent = np.zeros(len(numbers), np.int64)
+        np.add.at(spent, places, np.minimum(end, now) - start)
+        for number, time in zip(numbers.tolist(), spent.tolist(), strict=True):
+            text = _text(snapshot, number)
+            sums[text] = sums.get(text, 0) + time
+        running |= {_text(snapshot, number) for number in np.unique(name[end > now]).tolist()}
+    return sums, running
 
 
 def _text(snapshot: Snapshot, name: int) -> str:

@@ -6,7 +6,6 @@ Nothing is estimated: what has no source says so.
 
 from __future__ import annotations
 
-import statistics
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,7 +60,7 @@ def facts(snapshot: Snapshot, past: Past | None = None) -> dict[str, Any]:
             "count": count,
             "running": running is not None,
             "durations_ns": durations,
-            "median_ns": int(statistics.median(durations)) if durations else None,
+            "median_ns": history.median(durations) if durations else None,
             "past_count": past.proofs,
             "past_median_ns": past.median_ns,
         },
@@ -166,11 +165,12 @@ def _stage_lines(data: dict[str, Any]) -> list[str]:
             f"{stage['count'] + stage['running']:>6}",
             *(f"{_time(stage[key]):>10}" for key in ("total_ns", "self_ns", "median_ns", "p95_ns")),
             f"{'-' if stage['share'] is None else format(100 * stage['share'], '.1f') + '%':>7}",
-            f"{_faults(stage['minflt']):>9}{_faults(stage['majflt']):>7}",
+            f"{_faults(stage['minflt']):>9}{_faults(stage['majflt']):>7}"
+            if stage["gb_per_s"] is None
+            else f"{figures.three(stage['gb_per_s']) + ' GB/s':>16}",
         ]
         name = name if len(name) < 30 else f"{name[:28]}…"
-        rate = "" if stage["gb_per_s"] is None else f"  {figures.three(stage['gb_per_s'])} GB/s"
-        lines.append(f"{name:<30}" + "".join(cells) + rate + ("  still open" if stage["running"] else ""))
+        lines.append(f"{name:<30}" + "".join(cells) + ("  still open" if stage["running"] else ""))
     return lines
 
 

@@ -107,6 +107,7 @@ def _follow(session: LiveSession, program: Program, signals: Signals, *, quiet: 
     while program.running():
         signals.wait(TICK_S, program)
         progress.update(session.store.snapshot())
+    session.collector.hurry()
     session.collector.join()
     progress.update(session.store.snapshot())
 

@@ -233,17 +233,29 @@ def test_totals_of_a_real_trace_by_brute_force(file):
     snapshot = opened(DATA / "traces" / file)
     of = proofs(snapshot)
     assert len(of) >= 3
-    spans = []
+    spans, launches = [], {}
     for row in snapshot.rows:
         for i in range(len(row.columns)):
             record = snapshot.record(row, i)
             if record.name != "gpu.busy":
                 spans.append((record.start_ns, record.end_ns, record.name))
+            if row.lane.key in ("gpu0.h2d", "gpu0.ntt", "gpu0.msm", "gpu0.d2h", "gpu0.other"):
+                launches.setdefault(row.lane.key, []).append((record.start_ns, record.end_ns))
+    assert set(launches) == (
+        set() if "bls" in file else {f"gpu0.{k}" for k in ("h2d", "ntt", "msm", "d2h", "other")}
+    )
     for proof, found in zip(of, history.totals(snapshot, of), strict=True):
         wanted: dict[str, int] = {}
         for start, end, name in spans:
             if proof.start_ns <= start and end <= proof.end_ns:
                 wanted[name] = wanted.get(name, 0) + end - start
+        for lane, mine in launches.items():
+            edges = [(s, 1) for s, e in mine if proof.start_ns <= s and e <= proof.end_ns]
+            edges += [(e, -1) for s, e in mine if proof.start_ns <= s and e <= proof.end_ns]
+            depth, since = 0, 0
+            for t, step in sorted(edges):
+                wanted[lane] = wanted.get(lane, 0) + (t - since if depth else 0)
+                depth, since = depth + step, t
         assert found == {name: time for name, time in wanted.items() if time}
     assert statistics.median(p.end_ns - p.start_ns for p in of) > 0
 

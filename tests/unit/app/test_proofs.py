@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top.model import FLAG_ERR, KIND_ASYNC, KIND_SPAN, Batch, Columns, Name, Session, Track
-from cuzk_top.proofs import Part, Proof, parts, proofs
+from cuzk_top.proofs import Proof, parts, proofs
 from cuzk_top.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
@@ -44,15 +44,11 @@ def test_a_replay_knows_no_more_than_its_play_head():
 def test_parts_of_a_proof():
     snapshot = build.snapshot_of(build.proofs(1, scale=10.0, until_ms=400), 400)
     [proof] = proofs(snapshot)
-    assert parts(snapshot, proof) == [
-        Part("synthesis", at(62), at(300)),
-        Part("quotient", at(300), None),
-    ]
+    assert parts(snapshot, proof) == ({"synthesis": 238 * MS, "quotient": 100 * MS}, {"quotient"})
     whole = build.snapshot_of(build.proofs(1, scale=10.0), 1000)
-    msms = ["msm.h", "msm.l", "msm.a", "msm.b_g1", "msm.b_g2"]
-    assert [part.name for part in parts(whole, proofs(whole)[0])] == [
-        "synthesis", "quotient", *msms, "finalize",
-    ]  # fmt: skip
+    msms = {"msm.h": 180, "msm.l": 60, "msm.a": 50, "msm.b_g1": 50, "msm.b_g2": 110}
+    wanted = {"synthesis": 238, "quotient": 220, **msms, "finalize": 8}
+    assert parts(whole, proofs(whole)[0]) == ({name: ms * MS for name, ms in wanted.items()}, set())
 
 
 def store_of(*rows: tuple[int, int, str, int, int, int], kinds: dict[int, str] | None = None) -> Store:
@@ -95,11 +91,9 @@ def test_claims_of_a_gpu_are_no_parts():
     ]
     snapshot = replace(snapshot, rows=tuple(rows))
     [proof] = proofs(snapshot)
-    assert parts(snapshot, proof) == [
-        Part("synthesis", 12, 40),
-        Part("msm.h", 40, 80),
-        Part("finalize", 80, 85),
-    ]
+    assert parts(snapshot, proof) == ({"synthesis": 28, "msm.h": 40, "finalize": 5}, set())
+    early = replace(snapshot, now_ns=50)
+    assert parts(early, proofs(early)[0]) == ({"synthesis": 28, "msm.h": 10}, {"msm.h"})
 
 
 def test_what_lies_in_a_proof_is_none_though_its_name_says_so():

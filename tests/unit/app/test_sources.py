@@ -1,5 +1,6 @@
 """Live rings as batches, several sources under one session, and the collector's thread."""
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -318,6 +319,30 @@ def test_what_probes_and_the_machine_tell_stays_to_the_end():
         "gpu.0.name": "G",
     }
     assert told == [store.snapshot()]
+
+
+def test_a_collector_in_a_hurry_does_not_wait_for_its_next_turn(monkeypatch):
+    monkeypatch.setattr("cuzk_top.collector.INTERVAL_S", 3_600.0)
+    session = Session(names=[Name("")])
+    asked = threading.Event()
+    ended = []
+
+    class Waiting:
+        def poll(self):
+            asked.set()
+            return Batch(session, Columns.empty(), Columns.empty(), 0, 0, bool(ended))
+
+        def close(self):
+            pass
+
+    collector = Collector(Waiting(), [], Store(), None, time.monotonic_ns)
+    collector.start()
+    assert asked.wait(10)
+    assert not collector.join(0.05), "it sleeps for an hour"
+    collector.hurry()
+    assert not collector.join(0.05), "in a hurry or not, it looks on until the end"
+    ended.append(True)
+    assert collector.join(30)
 
 
 def test_stopping_collects_once_more():
