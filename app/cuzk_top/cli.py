@@ -164,7 +164,34 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 proofs can be made here, 3 something they need on the CPU is missing",
     )
     doctor.add_argument("--json", action="store_true", help="machine-readable, schema cuzk-top.doctor/1")
+    stalls = verbs.add_parser(
+        "stalls", help="what a saved trace waited for, ranked by what closing it saves", epilog=EXIT_CODES
+    )
+    stalls.add_argument("file", metavar="FILE.cuzk")
+    stalls.add_argument("--json", action="store_true", help="machine-readable; the schema is in the README")
+    stalls.add_argument(
+        "--fail-over",
+        type=share,
+        metavar="SHARE",
+        help="exit with 1 when closing the findings saves more of the proof, such as 5%% or 0.05",
+    )
+    stalls.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a threshold of the rules; --json lists them",
+    )
     return parser
+
+
+def share(text: str) -> float:
+    """A share of 1 from ``5%`` or ``0.05``, for argparse."""
+    number, unit = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    value = float(number) / unit
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("must be from 0 to 1, or 0% to 100%")
+    return value
 
 
 def positive(text: str) -> int:

@@ -163,6 +163,8 @@ class RingSource:
         problems = list(self.ring.problems)
         if "gpu.problem" in self.ring.meta and "gpu.times" not in self.ring.meta:
             problems.append(self.ring.meta["gpu.problem"])
+        if "h2d.problem" in self.ring.meta:
+            problems.append(self.ring.meta["h2d.problem"])
         if poll.skipped:
             problems.append(f"{poll.skipped:,} records are older than this viewer and no longer in the ring")
         if self._impossible:

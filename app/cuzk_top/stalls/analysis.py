@@ -67,6 +67,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
         idles.explained_ns,
         idles.unknown_ns,
         idles.nowork_ns,
+        seen.proof_ns,
         early(seen),
         _no_device(snapshot),
     )

@@ -29,35 +29,38 @@ def exposed(graph: Graph) -> list[Draft]:
     least = scene.limits.exposed_share * scene.proof_ns
     drafts = list[Draft]()
     for device in scene.devices:
-        own, alone = _shares(graph, device)
+        own, begins, alone = _shares(graph, device)
         for name in np.unique(records.ops.name[own]).tolist():
             mine = own[records.ops.name[own] == name]
             cost = int(alone[mine].sum())
             if cost > least:
-                drafts.append(_exposed(graph, device, mine, alone, cost, least))
+                drafts.append(_exposed(graph, device, mine, begins, alone, cost, least))
     return drafts
 
 
-def _shares(graph: Graph, device: DeviceTime) -> tuple[Int64s, Int64s]:
-    """The device's copies and fills, and of all work the copy-only time that is its own."""
+def _shares(graph: Graph, device: DeviceTime) -> tuple[Int64s, Int64s, Int64s]:
+    """The device's copies and fills; of all work, since when its time is its own, and how long it then was
+    copy-only."""
     records = graph.records
     ops = records.ops
     mine = np.flatnonzero((records.device == device.index) & ~records.kernel)  # by start
-    alone = np.zeros(len(ops), np.int64)
+    alone, begins = np.zeros(len(ops), np.int64), ops.start.copy()
     if len(mine):
         bare = Measure(intervals.both(device.copies, graph.scene.jobs))
         reach = np.maximum.accumulate(ops.end[mine])
-        begins = np.maximum(ops.start[mine], np.concatenate([ops.start[mine[:1]], reach[:-1]]))
-        alone[mine] = bare.within(begins, np.maximum(begins, ops.end[mine]))
-    return mine, alone
+        begins[mine] = np.maximum(begins[mine], np.concatenate([ops.start[mine[:1]], reach[:-1]]))
+        alone[mine] = bare.within(begins[mine], np.maximum(begins[mine], ops.end[mine]))
+    return mine, begins, alone
 
 
-def _exposed(graph: Graph, device: DeviceTime, mine: Int64s, alone: Int64s, cost: int, least: float) -> Draft:
+def _exposed(
+    graph: Graph, device: DeviceTime, mine: Int64s, begins: Int64s, alone: Int64s, cost: int, least: float
+) -> Draft:
     records, ops = graph.records, graph.records.ops
     name = records.text(int(ops.name[mine[0]]))
     bare = mine[alone[mine] > 0]
     where = intervals.both(
-        union(ops.start[bare], ops.end[bare]), intervals.both(device.copies, graph.scene.jobs)
+        union(begins[bare], ops.end[bare]), intervals.both(device.copies, graph.scene.jobs)
     )
     whole = intervals.length(
         intervals.clipped(union(ops.start[mine], ops.end[mine]), graph.scene.low, graph.scene.high)

@@ -78,7 +78,7 @@ class Events:
             nothing,
             graph.launch_track,
             at,
-            self.base(graph.launch_track, at, places),
+            self.base(graph.launch_track, at, places, launch=True),
             np.where(graph.bound_by == BOUND_BY_LAUNCH, ops.start - at, 0),
         ]
         return stream, launch
@@ -108,8 +108,11 @@ class Events:
         ]
         return reason, own
 
-    def base(self, tracks: Int64s, at: Int64s, limit: Int64s) -> Int64s:
-        """The last event of each thread up to a moment that comes before the event `limit`; -1: none."""
+    def base(self, tracks: Int64s, at: Int64s, limit: Int64s, *, launch: bool = False) -> Int64s:
+        """The last event of each thread up to a moment that comes before the event `limit`; -1: none.
+
+        A wait of no length at the moment of a launch came after it: the launch is known to be no later.
+        """
         arrivals = self.graph.arrivals
         found = np.full(len(tracks), -1, np.int64)
         edges = np.append(self._from, len(arrivals))
@@ -120,9 +123,13 @@ class Events:
             low, high = int(edges[number]), int(edges[number + 1])
             index = np.searchsorted(arrivals.end[low:high], at[mine], side="right") - 1
             places = self._place[self._ops + low : self._ops + high]
-            late = (index >= 0) & (places[np.maximum(index, 0)] >= limit[mine])
-            while late.any():
+            start = arrivals.start[low:high]
+            while True:
+                which = np.maximum(index, 0)
+                late = (places[which] >= limit[mine]) | (launch & (start[which] >= at[mine]))
+                late &= index >= 0
+                if not late.any():
+                    break
                 index = np.where(late, index - 1, index)
-                late = (index >= 0) & (places[np.maximum(index, 0)] >= limit[mine])
             found[mine] = np.where(index >= 0, places[np.maximum(index, 0)], -1)
         return found

@@ -85,6 +85,8 @@ class Analysis:
     explained_ns: int
     unknown_ns: int
     nowork_ns: int
+    proof_ns: int = 0
+    """The time within the window in which a job was open."""
     early: bool = False
     """Too early to tell: no proof has gone far enough for thresholds to mean something."""
     no_device: str | None = None

@@ -28,7 +28,11 @@ from cuzk_top.stalls.records import Bools, Records
 from cuzk_top.stalls.scene import Scene
 
 BOUND_BY_NOTHING, BOUND_BY_STREAM, BOUND_BY_LAUNCH = 0, 1, 2
-_WAIT = re.compile(r"(^|[._ /:])(wait\w*|\w+_wait|\w*lock|acquire|barrier\w*)($|[._ /:])", re.IGNORECASE)
+_WAIT = re.compile(
+    r"(^|[._ /:])"
+    r"((?i:(\w+_)?(wait|lock|mutex)(ing|_\w+)?|acquire|barrier(_\w+)?)|\w+(Wait|Lock|Mutex))"
+    r"($|[._ /:])"
+)
 _FAR = np.iinfo(np.int64).max
 
 
@@ -171,8 +175,9 @@ class Graph:
     def arrivals(self) -> Arrivals:
         """All synchronises whose thread is known, and all hand-overs."""
         handed = np.array([*self._flows(), *self._locks()], np.int64).reshape(-1, 5)
+        track, start, end, reached, source = (handed[:, i] for i in range(5))
         none = np.full(len(handed), -1, np.int64)
-        parts = (self._synchronised(), Arrivals(*handed[:, :4].T, none, handed[:, 4]))
+        parts = (self._synchronised(), Arrivals(track, start, end, reached, none, source))
         found = Arrivals(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in Arrivals.__slots__)
         )

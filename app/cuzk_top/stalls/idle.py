@@ -89,13 +89,38 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
     threshold = f"fires over {condition} ({figures.spaced(round(least))})"
     if reason == LAUNCH:
         threshold += f", gaps under {figures.spaced(limits.launch_ns)}"
-    drafts, small = list[Draft](), list[Int64s]()
-    for group in groups:
-        if int(found.length[group].sum()) > least:
-            drafts.append(_draft(graph, found, group, reason, threshold))
-        else:
-            small.append(group)
+    large = [group for group in groups if int(found.length[group].sum()) > least]
+    small = [group for group in groups if int(found.length[group].sum()) <= least]
+    around = [_around(graph, found, group) for group in large]
+    drafts = []
+    for group, edges in zip(large, around, strict=True):
+        alike = [
+            other
+            for one, other in zip(large, around, strict=True)
+            if found.span[one[0]] >= 0 and _name(graph, found, one) == _name(graph, found, group)
+        ]
+        tell = ""
+        if reason == HOST and len(alike) > 1:
+            tell = f" before {edges[1]}"
+            if sum(other[1] == edges[1] for other in alike) > 1:
+                tell = f" after {edges[0]},{tell}"
+        drafts.append(_draft(graph, found, group, reason, threshold, edges, tell))
     return [*drafts, *_small(graph, found, small, reason, threshold)]
+
+
+def _name(graph: Graph, found: Gaps, group: Int64s) -> int:
+    """Name of the span that a group waited for."""
+    return int(graph.records.host.name[found.span[group[0]]]) if found.span[group[0]] >= 0 else -1
+
+
+def _around(graph: Graph, found: Gaps, group: Int64s) -> tuple[str, str]:
+    """What ended before a group's longest gap, and what began after it."""
+    longest = group[np.argmax(found.length[group])]
+    before, after = int(found.before[longest]), int(found.after[longest])
+    return (
+        label(graph, before) if before >= 0 else _edge(graph, int(found.start[longest]), 0),
+        label(graph, after) if after >= 0 else _edge(graph, int(found.end[longest]), 1),
+    )
 
 
 def _groups(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Int64s]:
@@ -117,15 +142,22 @@ def _groups(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Int64
     return [parts[number] for number in np.argsort(first, kind="stable").tolist()]
 
 
-def _draft(graph: Graph, found: Gaps, group: Int64s, reason: int, threshold: str) -> Draft:
+def _draft(
+    graph: Graph,
+    found: Gaps,
+    group: Int64s,
+    reason: int,
+    threshold: str,
+    edges: tuple[str, str],
+    tell: str,
+) -> Draft:
     records = graph.records
     cost = int(found.length[group].sum())
     longest = group[np.argmax(found.length[group])]
     device = int(found.device[longest])
     before, after = int(found.before[longest]), int(found.after[longest])
-    ended = label(graph, before) if before >= 0 else _edge(graph, int(found.start[longest]), 0)
-    began = label(graph, after) if after >= 0 else _edge(graph, int(found.end[longest]), 1)
-    what, key, lane = _said(graph, found, group, reason)
+    ended, began = edges
+    what, key, lane = _said(graph, found, group, reason, tell)
     count = len(group)
     gap = f"{count:,} gaps" if count > 1 else "1 gap"
     most = figures.spaced(int(found.length[longest]))
@@ -190,7 +222,7 @@ def _edge(graph: Graph, t: int, side: int) -> str:
     return f"the job's {edge}" if t in known else f"the window's {edge}"
 
 
-def _said(graph: Graph, found: Gaps, group: Int64s, reason: int) -> tuple[str, str, str]:
+def _said(graph: Graph, found: Gaps, group: Int64s, reason: int, tell: str) -> tuple[str, str, str]:
     """Sentence, what it is about, and lane of a group."""
     records = graph.records
     cost, count = figures.spaced(int(found.length[group].sum())), len(group)
@@ -210,22 +242,26 @@ def _said(graph: Graph, found: Gaps, group: Int64s, reason: int) -> tuple[str, s
         )
     if reason == UNKNOWN:
         return f"idle for {cost}{times(count)}: nothing recorded says why", "unknown", ""
-    return f"waited {cost} for {_whom(graph, found, group)}", records.text(int(records.host.name[span])), lane
+    return (
+        f"waited {cost} for {_whom(graph, found, group, tell)}",
+        records.text(int(records.host.name[span])),
+        lane,
+    )
 
 
-def _whom(graph: Graph, found: Gaps, group: Int64s) -> str:
-    """``abc.eval of p8``, ``synthesis of p4 (3.50 s) and p9 (2.65 s)``, ``verify, 5 times``."""
+def _whom(graph: Graph, found: Gaps, group: Int64s, tell: str) -> str:
+    """``abc.eval of p8``, ``synthesis of p4 (3.50 s), p9 (2.65 s)``, ``h2d.key before msm.a, 5 times``."""
     records = graph.records
     sums: dict[str, int] = {}
     for place, length in zip(found.span[group].tolist(), found.length[group].tolist(), strict=True):
         text = described(records, records.host, place)
         sums[text] = sums.get(text, 0) + length
     if len(sums) == 1:
-        return next(iter(sums)) + times(len(group))
+        return next(iter(sums)) + tell + times(len(group))
     name = records.text(int(records.host.name[found.span[group[0]]]))
     most = sorted(sums, key=lambda text: -sums[text])
     told = [f"{text.removeprefix(f'{name} of ')} ({figures.spaced(sums[text])})" for text in most[:3]]
-    return f"{name} of " + ", ".join(told) + (f" and {len(most) - 3} more" if len(most) > 3 else "")
+    return f"{name} of " + ", ".join(told) + (f" and {len(most) - 3} more" if len(most) > 3 else "") + tell
 
 
 def _lane(graph: Graph, before: int, after: int, device: int) -> str:

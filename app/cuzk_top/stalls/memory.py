@@ -18,17 +18,24 @@ from cuzk_top.stalls.whatif import Cut
 GIB = float(1 << 30)
 _EDGE = r"(^|[._ :/])"
 _END = r"($|[._ :/(])"
+_WORDS = {
+    "alloc": (
+        r"(\w*_)?(m|c|re)?alloc(ate|_\w+)?",
+        r"cu(da)?\w*(alloc|register)\w*",
+        r"(\w*_)?register",
+        r"pin(_\w+)?",
+        r"mlock|mmap|prefault",
+    ),
+    "dealloc": (
+        r"(\w*_)?(de|un)alloc(ate|_\w+)?",
+        r"cu(da)?\w*(free|unregister)\w*",
+        r"(\w*_)?unregister",
+        r"unpin(_\w+)?|free(_\w+)?|drop(_\w+)?",
+        r"munmap|malloc_trim",
+    ),
+}
 _CALLS = {
-    "alloc": re.compile(
-        rf"{_EDGE}((\w*_)?(m|c|re)?alloc(ate|_\w+)?|cu(da)?(mem|host)\w*(alloc|register)\w*|(\w*_)?register|pin(_\w+)?|"
-        rf"mlock|mmap|prefault){_END}",
-        re.IGNORECASE,
-    ),
-    "dealloc": re.compile(
-        rf"{_EDGE}((\w*_)?(de|un)alloc(ate|_\w+)?|(async_)?dealloc|cu(da)?\w*(free|unregister)\w*|(\w*_)?unregister|"
-        rf"unpin(_\w+)?|munmap|free(_\w+)?|malloc_trim|drop(_\w+)?){_END}",
-        re.IGNORECASE,
-    ),
+    kind: re.compile(rf"{_EDGE}({'|'.join(words)}){_END}", re.IGNORECASE) for kind, words in _WORDS.items()
 }
 
 

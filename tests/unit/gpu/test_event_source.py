@@ -66,3 +66,16 @@ def test_a_capture_that_sleeps_says_what_wakes_it(runs: Runs) -> None:
         """,
     )
     assert describe(snapshot).gpu == 'no device data (kernels and copies are recorded at detail "all")'
+
+
+def test_copies_that_are_slower_than_asked_for_are_a_problem_on_screen(runs: Runs) -> None:
+    snapshot = runs.watched(
+        """
+        import cuzk_tracer, sys
+        cuzk_tracer.meta(**{"h2d.problem": "copied as pageable memory"})
+        with cuzk_tracer.span("prove"):
+            print("here", flush=True)
+            sys.stdin.readline()
+        """,
+    )
+    assert "copied as pageable memory" in snapshot.problems

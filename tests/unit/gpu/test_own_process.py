@@ -100,3 +100,10 @@ def test_the_capture_that_the_driver_is_to_load_is_the_one_that_starts(runs: Run
     done = runs.run(sys.executable, "-c", textwrap.dedent(program))
     assert done.stdout.split() == ["None", "None"]
     assert runs.calls().count("Subscribe") == 1
+
+
+def test_a_cupti_without_some_kinds_of_records_is_still_the_source(runs: Runs) -> None:
+    """Else a prover would time its kernels itself, and they would be there twice."""
+    said = run(runs, STUB_CUPTI_FAIL="ActivityEnable:7:2")
+    assert said["problem"] is None
+    assert len(said["found"]) == 6

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from made import US, ZERO, Trace, ns
 from programs import Instruction, Run, programs, traced
 
+from cuzk_top.devicetime import union
 from cuzk_top.stalls import scene
 from cuzk_top.stalls.critical import Paths
 from cuzk_top.stalls.graph import Graph
@@ -189,24 +190,30 @@ def test_the_path_has_no_gap_and_nothing_changed_changes_nothing(
 def test_what_closing_saves_is_what_the_program_saves(
     program: tuple[list[Instruction], list[Instruction]], data: st.DataObject
 ) -> None:
-    """Take a part of one instruction away, let the program run again, and compare."""
+    """Take parts of up to three instructions away, let the program run again, and compare."""
     first, second = program
     trace, end, run = traced(first, second)
-    which = data.draw(st.sampled_from(sorted(run.ids)))
-    thread, number = which
-    start, stop = run.ids[which]
-    less = data.draw(st.integers(0, (stop - start) // 10)) * 10
-    again = Run(first, second, {which: less})
-    saved = end - again.run()
+    chosen = data.draw(st.lists(st.sampled_from(sorted(run.ids)), min_size=1, max_size=3, unique=True))
+    shorter = {
+        which: 10 * data.draw(st.integers(0, (run.ids[which][1] - run.ids[which][0]) // 10))
+        for which in chosen
+    }
     what = whatif(trace, end)
-    launches = [n for n, one in enumerate(first) if one[0] == "launch"]
-    if thread == 1 and number in launches:
-        ops = what.graph.records.ops
-        op = int(np.flatnonzero(ops.corr == _call(first, number))[0])
-        cut = Cut(work=np.array([op]), shorter=np.array([less * US]))
-    else:
-        cut = Cut({thread: (np.array([ns(start)]), np.array([ns(start + less)]))} if less else {})
-    assert what.saved(cut) == saved * US
+    calls = what.graph.records.ops.corr.tolist()
+    threads: dict[int, list[tuple[int, int]]] = {}
+    work: dict[int, int] = {}
+    for (thread, number), less in shorter.items():
+        if thread == 1 and first[number][0] == "launch":
+            work[calls.index(_call(first, number))] = less * US
+        elif less:
+            start = run.ids[thread, number][0]
+            threads.setdefault(thread, []).append((ns(start), ns(start + less)))
+    cut = Cut(
+        {thread: union(*np.array(sorted(parts)).T) for thread, parts in threads.items()},
+        work=np.array(list(work), np.int64),
+        shorter=np.array(list(work.values()), np.int64),
+    )
+    assert what.saved(cut) == (end - Run(first, second, shorter).run()) * US
 
 
 def _call(first: list[Instruction], number: int) -> int:

@@ -93,8 +93,8 @@ def test_partitions_are_named_with_their_share() -> None:
     host = {f.key: f for f in of.findings if f.rule == "idle.host" and "synthesis" in f.key}
     # the first begins the job, the second comes after a kernel: two groups
     assert [f.sentence for f in host.values()] == [
-        "waited 3.50 ms for synthesis of p4",
-        "waited 2.65 ms for synthesis of p9",
+        "waited 3.50 ms for synthesis of p4 after the job's start, before msm.h",
+        "waited 2.65 ms for synthesis of p9 after msm.h, before msm.h",
     ]
 
 

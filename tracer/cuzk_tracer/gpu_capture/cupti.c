@@ -40,11 +40,12 @@ static struct {
 
 static struct {
     int started, pid, recording, calls;
+    int works;  /* CUPTI has been set up, though it may lack some kinds of records */
     int wanted; /* records are taken: the level is "all" */
     pthread_mutex_t lock; /* of start, of enabling kinds, of flushing */
     char problem[512], library[512];
     uint32_t version;
-} gpu = {0, 0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER, "", "", 0};
+} gpu = {0, 0, 0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER, "", "", 0};
 
 static int fail(const char *what, const char *why)
 {
@@ -444,24 +445,25 @@ static void *watch(void *unused)
 
 static void at_end(void)
 {
-    if (gpu.pid != getpid() || !gpu.started || gpu.problem[0])
+    if (gpu.pid != getpid() || !gpu.works)
         return;
     pthread_mutex_lock(&gpu.lock); /* kept: our thread shall not call into a CUPTI that is being taken down */
     settle_thread();
     flush(CUPTI__FLUSH_FORCED);
 }
 
-static void start_thread(void)
+static int start_thread(void)
 {
     sigset_t all, before;
     pthread_t thread;
+    int status;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-    if (pthread_create(&thread, NULL, watch, NULL) == 0)
+    status = pthread_create(&thread, NULL, watch, NULL);
+    if (status == 0)
         pthread_detach(thread);
-    else
-        fail("no kernels and copies", "no thread could be started");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status == 0 ? 1 : fail("no kernels and copies", "no thread could be started");
 }
 
 /* --------------------------------------------------------------------------------------------- public -- */
@@ -477,10 +479,12 @@ int cuzk_gpu_start(void)
         if (load() && subscribe() && switch_kinds(1)) { /* at any level: late, it would hold up a launch */
             cupti.ActivityFlushPeriod(CUZK_GPU__CUPTI_PERIOD_MS);
             atexit(at_end);
-            start_thread();
+            gpu.works = start_thread();
+            if (!gpu.works)
+                switch_kinds(0);
         }
     }
-    good = !gpu.problem[0];
+    good = gpu.works;
     pthread_mutex_unlock(&gpu.lock);
     return good;
 }

@@ -1,0 +1,472 @@
+"""The rules beside idle time: each on a small trace with an answer by hand, and on one where it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made import DEFAULTS, Trace, ns, silent, spots, the
+
+from cuzk_top.stalls.graph import is_wait
+from cuzk_top.stalls.memory import kind_of
+
+MB = 1_000_000
+S = 1_000_000  # microseconds
+
+
+# -- copies -------------------------------------------------------------------------------------------------
+
+
+def copying(kind: str = "pinned") -> Trace:
+    """10 ms of proof; 3 ms of copies of which a kernel hides 1 ms."""
+    trace = Trace()
+    stage = trace.span("prove", 0, 10_000)
+    trace.work(f"memcpy.h2d.{kind}", 0, 2_000, stage, size=100 * MB)
+    trace.work(f"memcpy.h2d.{kind}", 4_000, 5_000, stage, size=50 * MB)
+    trace.work("kernel", 4_000, 10_000, stage, stream=1)
+    trace.work("kernel", 2_000, 4_000, stage)
+    trace.sync(9_000, 10_000)
+    return trace
+
+
+def test_copies_that_no_kernel_hides() -> None:
+    of = copying().analyse(10_000)
+    found = the(of, "copy.exposed")
+    assert found.cost_ns == 2_000_000 and of.copy_only_ns == 2_000_000
+    assert found.sentence == "2.00 ms of 3.00 ms of memcpy.h2d.pinned exposed: no kernel runs meanwhile"
+    assert found.threshold == "fires over 1 % of the proof (100 us)"
+    assert spots(found) == [(0, 2_000)] and found.count == 1
+    assert dict(found.values) == {"GB/s": 50.0, "bytes": 150.0 * MB}
+    # the kernel behind it on its stream begins 2 ms earlier; the other, launched at no known time, does not
+    assert found.saved_ns == 0
+
+
+def test_copies_under_kernels_cost_nothing() -> None:
+    trace = Trace()
+    stage = trace.span("prove", 0, 10_000)
+    trace.work("kernel", 0, 10_000, stage, stream=1)
+    trace.work("memcpy.h2d.pinned", 100, 9_000, stage, size=100 * MB)
+    assert silent(trace.analyse(10_000), "copy.exposed")
+
+
+def test_an_exposed_copy_on_the_path_saves_its_length() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 4_000)
+    first, second = trace.span("load", 0, 10), trace.span("msm", 10, 20)
+    trace.work("memcpy.h2d.pinned", 10, 2_010, first, size=100 * MB)
+    trace.work("kernel", 2_011, 3_900, second)
+    trace.span("wait for it", 20, 4_000)
+    trace.sync(20, 3_910)
+    found = the(trace.analyse(4_000), "copy.exposed")
+    assert found.cost_ns == 2_000_000
+    # the kernel was launched at 20 us, and would begin then instead of at 2,011
+    assert found.saved_ns == 1_991_000
+
+
+def test_two_copies_at_once_share_their_time() -> None:
+    trace = Trace()
+    stage = trace.span("prove", 0, 1_000)
+    trace.work("memcpy.h2d.pinned", 0, 600, stage, size=MB)
+    trace.work("memcpy.d2h.pinned", 400, 1_000, stage, stream=1, size=MB)
+    of = trace.analyse(1_000)
+    costs = {f.key: f.cost_ns for f in of.findings if f.rule == "copy.exposed"}
+    assert costs == {"gpu0 memcpy.h2d.pinned": 600_000, "gpu0 memcpy.d2h.pinned": 400_000}
+
+
+def slow(rate: float) -> Trace:
+    trace = Trace()
+    stage = trace.span("prove", 0, 40_000)
+    trace.work("memcpy.h2d.pinned", 0, 1_000, stage, size=50 * MB)  # 50 GB/s
+    trace.work("memcpy.h2d.pageable", 1_000, 1_000 + 160 * 1_000 / rate, stage, size=160 * MB)
+    trace.work("memcpy.h2d.pageable", 39_000, 39_900, stage, size=MB)  # small ones tell nothing
+    return trace
+
+
+def test_a_copy_far_below_the_links_best() -> None:
+    of = slow(8.0).analyse(40_000)
+    found = the(of, "copy.slow")
+    assert found.sentence == (
+        "160MB of memcpy.h2d.pageable at 8.00 of 50.0 GB/s: pageable memory, "
+        "16.8 ms longer than at the link's best"
+    )
+    assert found.cost_ns == 0 and found.count == 1 and spots(found) == [(1_000, 21_000)]
+    # it hangs under the exposed copies, which own the cost
+    effect = the(of, "copy.exposed", "pageable")
+    assert found in effect.causes and effect.cost_ns == 20_900_000
+
+
+def test_at_half_of_the_best_a_copy_is_not_slow() -> None:
+    assert silent(slow(25.0).analyse(40_000), "copy.slow")
+    assert not silent(slow(24.9).analyse(40_000), "copy.slow")
+
+
+def test_copies_inside_the_device_are_no_link() -> None:
+    trace = slow(8.0)
+    trace.work("memcpy.d2d", 30_000, 30_010, size=500 * MB)
+    assert the(trace.analyse(40_000), "copy.slow").sentence.endswith("16.8 ms longer than at the link's best")
+
+
+# -- page faults --------------------------------------------------------------------------------------------
+
+
+def faulting(slow_faults: int, *, length: float = 7_800, major: int = 0) -> Trace:
+    """Nine evaluations of 3.7 ms with 300 faults, and one that is slower."""
+    trace = Trace(arguments={"abc.eval": ("partition", "")})
+    trace.span("prove", 0, 50_000)
+    for part in range(9):
+        at = part * 4_000
+        trace.span("abc.eval", at, at + 3_700, a0=part, faults=300)
+    trace.span("abc.eval", 36_000, 36_000 + length, a0=9, faults=slow_faults, major=major)
+    # 300 faults in 3.7 ms are 81,081 a second; the samples say 9,000
+    trace.counter("host.minflt", *((i * 10_000, i * 10_000 + 10_000, 9_000.0) for i in range(5)))
+    return trace
+
+
+def test_a_span_that_its_faults_made_slower_than_its_siblings() -> None:
+    of = faulting(30_500).analyse(50_000)
+    found = the(of, "fault.burst")
+    assert found.sentence == "30k minor faults in abc.eval of p9: first touch"
+    assert (found.cost_ns, found.count, found.device) == (0, 1, None)
+    assert spots(found) == [(36_000, 43_800)]
+    # 7.8 less 3.7 ms, on the only thread
+    assert found.saved_ns == 4_100_000
+    assert found.arithmetic[1] == "excess = 7.80 ms less its siblings' median (3.70 ms): 4.10 ms"
+    assert dict(found.values)["faults/s"] == pytest.approx(30_500 / 7.8e-3)
+
+
+def test_faults_that_cost_no_time_are_no_burst() -> None:
+    assert silent(faulting(30_500, length=3_900).analyse(50_000), "fault.burst")
+
+
+def test_a_slow_span_with_the_usual_faults_is_no_burst() -> None:
+    assert silent(faulting(301).analyse(50_000), "fault.burst")
+
+
+def test_few_faults_are_no_burst_whatever_their_rate() -> None:
+    assert silent(faulting(999).analyse(50_000), "fault.burst")
+    assert not silent(faulting(1_000).analyse(50_000), "fault.burst")
+
+
+def test_one_major_fault_is_enough_for_a_slow_span() -> None:
+    found = the(faulting(301, major=2).analyse(50_000), "fault.burst")
+    assert found.sentence == "2 major faults in abc.eval of p9: pages read from a disk"
+
+
+def test_the_innermost_of_nested_spans_is_named() -> None:
+    trace = faulting(30_500)
+    trace.span("load", 36_000, 43_000, faults=30_000)
+    trace.span("load", 0, 500, faults=10)
+    trace.span("load", 4_000, 4_500, faults=10)
+    assert the(trace.analyse(50_000), "fault.burst").key == "load"
+
+
+def test_a_burst_hangs_under_the_idle_time_it_made() -> None:
+    trace = faulting(30_500)
+    stage = trace.span("msm", 43_800, 50_000)
+    trace.work("ntt", 35_000, 36_000, stage)
+    trace.work("msm", 43_800, 50_000, stage)
+    of = trace.analyse(50_000)
+    effect = the(of, "idle.host", "abc.eval: msm > msm")
+    assert effect.cost_ns == 7_800_000
+    assert [cause.rule for cause in effect.causes] == ["fault.burst"]
+
+
+# -- memory -------------------------------------------------------------------------------------------------
+
+
+def test_memory_given_back_at_once() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 20 * S)
+    trace.span("wrapper", 2 * S, 18 * S)
+    trace.span("cuda", 2 * S, 6 * S)
+    samples = [(1, 40.0), (6, 40.0), (7, 39.0), (16.1, 10.0), (17, 10.0), (18, 12.0)]
+    trace.counter("host.rss", *((t * S - 1, t * S, value) for t, value in samples))
+    found = the(trace.analyse(20 * S), "dealloc")
+    assert found.sentence == "30 GiB given back in 10.1 s inside wrapper, no child span"
+    assert spots(found) == [(6 * S, 16_100_000)] and found.saved_ns == 10_100_000_000
+    assert found.lane == "other" and dict(found.values)["GiB given back"] == 30.0
+
+
+@pytest.mark.parametrize("low", [31.0, 39.9])
+def test_a_small_fall_is_none(low: float) -> None:
+    trace = Trace()
+    trace.span("prove", 0, 20 * S)
+    trace.counter("host.rss", (0, 1 * S, 40.0), (1 * S, 2 * S, low), (2 * S, 3 * S, low))
+    assert silent(trace.analyse(20 * S), "dealloc")
+
+
+def test_a_fall_of_less_than_256_mib_is_none() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 20 * S)
+    trace.counter("host.rss", (0, 1 * S, 0.3), (1 * S, 2 * S, 0.0501))
+    assert silent(trace.analyse(20 * S), "dealloc")
+
+
+def test_what_a_process_gives_back_at_its_end_is_none() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1 * S)
+    trace.counter("host.rss", (0, 1 * S, 40.0), (1 * S, 2 * S, 0.1))
+    assert silent(trace.analyse(2 * S), "dealloc")
+
+
+def test_calls_that_allocate() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.span("cudaHostRegister", 0, 80)
+    trace.span("cudaHostRegister", 1_000, 1_030)
+    trace.span("cudaFree", 2_000, 2_100)  # 1 % and no more
+    of = trace.analyse(10_000)
+    found = the(of, "alloc")
+    assert found.sentence == "110 us in cudaHostRegister, 2 times" and found.saved_ns == 110_000
+    assert silent(of, "dealloc")
+    trace.span("munmap", 3_000, 3_001)
+    of = trace.analyse(10_000)
+    freed = {f.key: f.sentence for f in of.findings if f.rule == "dealloc"}
+    assert freed == {"cudaFree": "100 us in cudaFree", "munmap": "1.00 us in munmap"}
+
+
+def test_names_of_calls() -> None:
+    allocate = (
+        "cudaMalloc",
+        "cuMemAlloc_v2",
+        "host_alloc",
+        "pin_srs",
+        "cudaHostRegister",
+        "mlock",
+        "d_b_alloc",
+    )
+    free = (
+        "cudaFreeAsync",
+        "dealloc",
+        "async_dealloc",
+        "munmap",
+        "malloc_trim",
+        "cudaHostUnregister",
+        "free",
+    )
+    none = (
+        "pippenger",
+        "ntt.alloted",
+        "msm.h",
+        "freedom",
+        "registering",
+        "synthesis.witness.load",
+        "spin",
+        "drops",
+    )
+    assert [kind_of(name) for name in allocate] == ["alloc"] * len(allocate)
+    assert [kind_of(name) for name in free] == ["dealloc"] * len(free)
+    assert [kind_of(name) for name in none] == [""] * len(none)
+
+
+def test_names_of_waits() -> None:
+    waits = (
+        "gpu.wait",
+        "mutex_wait",
+        "lock",
+        "barrier_wait",
+        "GpuLock",
+        "queue.acquire",
+        "wait for partition",
+    )
+    none = ("await", "unlocked door", "blocked", "verify", "waiter2", "block")
+    assert all(is_wait(name) for name in waits)
+    assert not any(is_wait(name) for name in none)
+
+
+# -- clocks -------------------------------------------------------------------------------------------------
+
+
+def clocked(low: float, samples: int, busy: bool = True) -> Trace:
+    trace = Trace()
+    stage = trace.span("prove", 0, 3 * S)
+    trace.work("kernel", 0, 3 * S if busy else 1_000, stage)
+    trace.sync(1_000, 3 * S)
+    for i in range(15):
+        value = low if 5 <= i < 5 + samples else 1980.0
+        trace.counter("gpu.0.clock", (i * 200_000, i * 200_000 + 200_000, value))
+    return trace
+
+
+def test_a_busy_device_below_its_clock() -> None:
+    trace = clocked(990.0, 3)
+    trace.mark(1.0 * S, "GPU 0 throttled: power cap")
+    of = trace.analyse(3 * S)
+    found = the(of, "clock.drop")
+    assert found.sentence == "GPU 0 throttled: power cap, 990 of 1980 MHz for 600 ms"
+    assert spots(found) == [(1 * S, 1.6 * S)]
+    # half the clock for 0.6 s of kernels
+    assert found.cost_ns == 300_000_000 and found.saved_ns == 300_000_000
+
+
+def test_a_clock_just_above_the_limit_or_too_short_a_drop() -> None:
+    assert silent(clocked(1_684.0, 3).analyse(3 * S), "clock.drop")  # 85.05 %
+    assert not silent(clocked(1_682.0, 3).analyse(3 * S), "clock.drop")
+    limits = replace(DEFAULTS, clock_drop_ns=200_000_001)
+    assert silent(clocked(990.0, 1).analyse(3 * S, limits=limits), "clock.drop")
+    assert not silent(clocked(990.0, 1).analyse(3 * S), "clock.drop")
+
+
+def test_an_idle_device_may_clock_down() -> None:
+    assert silent(clocked(345.0, 10, busy=False).analyse(3 * S), "clock.drop")
+
+
+# -- tails --------------------------------------------------------------------------------------------------
+
+
+def test_the_proof_waits_for_one_multiplication_on_the_cpu() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    stage = trace.span("quotient", 0, 500)
+    trace.work("msm", 500, 6_000, stage)
+    trace.span("msm.b_g2", 500, 9_000)
+    trace.span("verify", 9_000, 10_000)
+    of = trace.analyse(10_000)
+    found = the(of, "tail.cpu")
+    assert found.sentence == "the proof waits 3.00 ms for msm.b_g2 alone"
+    assert spots(found) == [(6_000, 9_000)] and found.saved_ns == 3_000_000 and found.cost_ns == 0
+    # the device's idle time is the effect
+    assert found in the(of, "idle.host", "msm.b_g2").causes
+
+
+def test_multiplications_one_after_another_are_no_tail() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.span("msm.a", 0, 4_000)
+    trace.span("msm.b_g2", 4_000, 9_900)
+    assert silent(trace.analyse(10_000), "tail.cpu")
+
+
+def test_workers_that_end_together_are_no_tail() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.span("msm.b_g2", 0, 9_900)
+    trace.span("msm.b_g2", 0, 9_500, thread=2)
+    assert silent(trace.analyse(10_000), "tail.cpu")
+    trace.rows[2]["end_ns"] = ns(9_399)
+    assert the(trace.analyse(10_000), "tail.cpu").saved_ns == 501_000
+
+
+def test_one_stream_alone_at_the_end() -> None:
+    trace = Trace()
+    stage = trace.span("prove", 0, 10_000)
+    trace.work("msm_g1", 0, 8_000, stage, stream=1)
+    trace.work("msm_g2", 0, 9_900, stage, stream=2)
+    trace.sync(100, 9_990, "context")
+    found = the(trace.analyse(10_000), "tail.gpu")
+    assert found.sentence == "one stream alone for 1.90 ms at the end, most of it in msm_g2"
+    assert spots(found) == [(8_000, 9_900)] and found.saved_ns == 1_900_000
+
+
+def test_streams_one_after_another_are_no_tail() -> None:
+    trace = Trace()
+    stage = trace.span("prove", 0, 10_000)
+    trace.work("ntt", 0, 4_000, stage, stream=1)
+    trace.work("msm", 4_100, 9_900, stage, stream=2)
+    assert silent(trace.analyse(10_000), "tail.gpu")
+
+
+# -- lost and silent GPUs, hangs, builds ---------------------------------------------------------------------
+
+
+def test_a_gpu_that_fell_off_the_bus_owns_its_idle_time() -> None:
+    trace = Trace()
+    stage = trace.span("prove", 0, 10 * S)
+    trace.work("kernel", 0, 4 * S, stage)
+    trace.mark(6 * S, "GPU 0 fell off the bus")
+    of = trace.analyse(10 * S)
+    found = the(of, "gpu.lost")
+    assert found.sentence == "GPU 0 fell off the bus at 0:06.000"
+    assert found.cost_ns == 4_000_000_000 and spots(found) == [(6 * S, 10 * S)]
+    assert of.explained_ns + of.unknown_ns == of.idle_ns == 6_000_000_000
+
+
+def test_a_gpu_lost_outside_of_jobs_is_told_of_too() -> None:
+    trace = Trace()
+    trace.work("kernel", 0, 1 * S, trace.span("prove", 0, 1 * S))
+    trace.mark(2 * S, "GPU 0 fell off the bus")
+    found = the(trace.analyse(3 * S), "gpu.lost")
+    assert found.cost_ns == 0 and found.intervals == ()
+
+
+def test_nvml_that_falls_silent_while_a_proof_runs() -> None:
+    trace = Trace()
+    trace.work("kernel", 0, 9 * S, trace.span("prove", 0, 10 * S))
+    trace.counter("gpu.0.util", *((i * 200_000, i * 200_000 + 200_000, 99.0) for i in range(20)))
+    found = the(trace.analyse(10 * S), "gpu.lost")
+    assert found.sentence == "NVML told nothing of GPU 0 for 6.00 s from 0:04.000 on"
+    trace.counter("gpu.0.util", (4 * S, 5.9 * S, 99.0), (5.9 * S, 7.8 * S, 99.0), (7.8 * S, 9.7 * S, 9.0))
+    assert silent(trace.analyse(10 * S), "gpu.lost")
+
+
+def hanging(cpu: float, *, until: float | None = None) -> Trace:
+    """Four multiplications of a second; the fifth is open, and nothing has happened for a while."""
+    trace = Trace()
+    trace.span("prove", 0, until)
+    for i in range(4):
+        trace.span("msm.h", i * S, (i + 1) * S)
+    trace.span("msm.h", 4 * S, until)
+    for i in range(46):
+        trace.counter("host.cpu", (i * S, (i + 1) * S, 90.0 if i < 4 else cpu))
+    return trace
+
+
+def test_a_span_in_which_nothing_moves_any_more() -> None:
+    found = the(hanging(0.0).analyse(44 * S, ended=False), "hung")
+    assert found.sentence == "nothing has moved for 40.0 s: last evidence at 0:04.000, in msm.h"
+    assert spots(found) == [(4 * S, 44 * S)]
+    assert "open over 5 x its median (1.00 s)" in found.threshold
+
+
+def test_a_span_that_computes_does_not_hang() -> None:
+    assert silent(hanging(50.0).analyse(44 * S, ended=False), "hung")
+
+
+def test_a_hang_that_is_over() -> None:
+    found = the(hanging(0.0, until=40 * S).analyse(41 * S), "hung")
+    assert found.sentence == "nothing moved for 36.0 s from 0:04.000 on, in msm.h; then it went on"
+    assert found.saved_ns == 36_000_000_000
+
+
+def test_a_device_that_works_is_no_hang() -> None:
+    trace = hanging(0.0, until=40 * S)
+    trace.work("kernel", 4 * S + 1, 40 * S - 1)
+    assert silent(trace.analyse(41 * S), "hung")
+
+
+def test_five_times_the_median_is_the_limit_where_nothing_is_known_of_the_cpu() -> None:
+    trace = Trace()
+    trace.span("prove", 0, None)
+    trace.span("msm.h", 0, 1 * S)
+    trace.span("msm.h", 1 * S, None)
+    assert silent(trace.analyse(6 * S, ended=False), "hung")
+    assert not silent(trace.analyse(6.1 * S, ended=False), "hung")
+
+
+def test_kernels_of_other_sources() -> None:
+    trace = Trace(meta={"kernels.fingerprint.msm": "a" * 64, "kernels.sources.msm": "b" * 64})
+    trace.meta |= {"kernels.fingerprint.ntt": "c" * 64, "kernels.sources.ntt": "c" * 64}
+    trace.meta |= {"kernels.fingerprint.points": "d" * 64}
+    trace.span("prove", 0, 100)
+    found = the(trace.analyse(100), "stale.build")
+    assert found.sentence == "kernels of msm are not those of the sources on disk: build them again"
+    assert found.arithmetic[0] == "msm: loaded aaaaaaaaaaaa, sources bbbbbbbbbbbb"
+    trace.meta["kernels.sources.msm"] = "a" * 64
+    assert silent(trace.analyse(100), "stale.build")
+
+
+# -- a CPU's proof -------------------------------------------------------------------------------------------
+
+
+def test_without_a_gpu_there_is_a_path_and_no_device() -> None:
+    trace = Trace(meta={"missing.gpu.0.util": "no NVIDIA driver: libnvidia-ml.so.1 not found"})
+    trace.span("prove", 0, 1_000)
+    trace.span("msm.h", 100, 900)
+    of = trace.analyse(1_000)
+    assert of.no_device == "no device data: no NVIDIA driver: libnvidia-ml.so.1 not found"
+    assert [(step.name, step.end_ns - step.start_ns) for step in of.path] == [
+        ("prove", 100_000),
+        ("msm.h", 800_000),
+        ("prove", 100_000),
+    ]
+    assert of.findings == () and of.idle_ns == 0
