@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import paths, stages
+from cuzk_top import paths, small_json, stages
 from cuzk_top.devicetime import Int64s, union
 from cuzk_top.model import Snapshot
 from cuzk_top.proofs import Proof, proofs
@@ -221,13 +221,7 @@ def _file(folder: Path | None, kind: str) -> Path:
 def _load(path: Path, kind: str) -> _Kept:
     """What is kept of a kind. Raises _UnusableError."""
     try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return _Kept()
-    except OSError as error:
-        raise _UnusableError(f"{path}: {error.strerror}", damaged=False) from error
-    try:
-        content = json.loads(text)
+        content = small_json.read(path)
         version = str(content["cuzk-top.history"])
         if version.partition(".")[0] != VERSION.partition(".")[0]:
             raise _UnusableError(
@@ -237,7 +231,11 @@ def _load(path: Path, kind: str) -> _Kept:
             return _Kept()
         stages = [str(name) for name in content["stages"]]
         return _Kept(stages, [_entry(entry, len(stages)) for entry in content["proofs"]])
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except FileNotFoundError:
+        return _Kept()
+    except OSError as error:
+        raise _UnusableError(f"{path}: {error.strerror}", damaged=False) from error
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise _UnusableError(f"{path}: damaged, past proofs are counted anew", damaged=True) from error
 
 

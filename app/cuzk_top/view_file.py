@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from cuzk_top import viewport
+from cuzk_top import small_json, viewport
 from cuzk_top.errors import InputError
 from cuzk_top.viewport import ViewState
 
@@ -44,11 +44,11 @@ def load(path: Path) -> tuple[ViewState, Path | None]:
     Raises InputError when the file is no view, is damaged, or is of another major version.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = small_json.read(path)
         version = str(content[KEY])
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{path}: not a view that cuzk-top saved: S on the screen writes one") from error
     if version.partition(".")[0] != str(VERSION_MAJOR):
         raise InputError(
@@ -62,7 +62,7 @@ def load(path: Path) -> tuple[ViewState, Path | None]:
             raise ValueError("view: the window is empty")
         if view.selection is not None and view.selection[0] > view.selection[1]:
             raise ValueError("view.selection: it ends before it begins")
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: damaged: {error}") from error
     width = viewport.clamp_width(view.t1_ns - view.t0_ns)
     return dataclasses.replace(view, t1_ns=view.t0_ns + width), _found(trace, path)

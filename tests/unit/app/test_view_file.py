@@ -93,7 +93,7 @@ def changed(**fields):
         ("[]", "not a view that cuzk-top saved"),
         ("{}", "not a view that cuzk-top saved"),
         ("\xff", "not a view that cuzk-top saved"),
-        ("[" * 100_000, "not a view that cuzk-top saved"),
+        ("[" * 1_000_000, "not a view that cuzk-top saved"),
         (json.dumps(GOOD | {"cuzk-top.view": "2.0"}), "view version 2.0"),
         (json.dumps(GOOD | {"view": []}), "damaged: view: an object is wanted"),
         (json.dumps(GOOD | {"trace": 5}), "damaged: trace: a text is wanted"),
