@@ -55,7 +55,7 @@ class Limits:
     fall: float = 0.25
     """Resident memory that falls by this share of its peak, and by `fall_bytes`, was given back at once."""
     fall_bytes: int = 256 << 20
-    """A smaller fall costs little: 256 MiB in small pages are unmapped within some 10 ms."""
+    """... so that the buffers of small circuits, which come and go with each proof, are left alone."""
     call_share: float = 0.01
     """Calls that allocate, register or free are a finding from this share of the proof on."""
     wait_share: float = 0.005
