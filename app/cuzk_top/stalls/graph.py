@@ -100,8 +100,7 @@ class Graph:
         return np.where(parents >= 0, known, alone)
 
     def _launchers_by_process(self) -> dict[int, Int64s]:
-        ops, tracks = self.records.ops, self.launch_track
-        process = self.op_process
+        tracks, process = self.launch_track, self.op_process
         found = {}
         for number in np.unique(process).tolist():
             found[number] = np.unique(tracks[(process == number) & (tracks >= 0)])

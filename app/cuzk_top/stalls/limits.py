@@ -76,8 +76,8 @@ class Limits:
     """Per cent of the machine that an idle process may use."""
     early_ns: int = 1_000_000_000
     """Before its first proof has ended or run this long, a session cannot be judged."""
-    most_records: int = 2_000_000
-    """Records looked at: a window that holds more is cut at its beginning."""
+    most_records: int = 500_000
+    """Records looked at: a window that holds more is cut at its beginning. About two seconds of work."""
     most_steps: int = 1_500_000
     """Events recomputed for what closing a finding saves, over all findings: about half a second. Proofs
     beyond that, oldest first, are not measured."""
