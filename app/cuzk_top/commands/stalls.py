@@ -35,8 +35,13 @@ def run(args: argparse.Namespace) -> int:
     return int(args.fail_over is not None and told.share(analysis) > args.fail_over)
 
 
+MOST_RECORDS = 4_000_000
+"""A command may take longer than a screen's analysis: some 20 s, 2 GB."""
+
+
 def limits_of(given: Sequence[str]) -> Limits:
     """The defaults with some limits changed, each ``NAME=VALUE``. Raises InputError for anything else."""
+    start = replace(DEFAULTS, most_records=MOST_RECORDS)
     known = {field.name: type(getattr(DEFAULTS, field.name)) for field in fields(Limits)}
     changes: dict[str, float] = {}
     for text in given:
@@ -50,4 +55,4 @@ def limits_of(given: Sequence[str]) -> Limits:
             raise InputError(f"--limit {text}: {value!r} is not {kind}") from None
         if not 0 <= changes[name] < math.inf:
             raise InputError(f"--limit {text}: a limit is a number from 0 on")
-    return replace(DEFAULTS, **changes)  # type: ignore[arg-type]
+    return replace(start, **changes)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from cuzk_top.stalls.finding import Analysis, Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.limits import Limits
 from cuzk_top.stalls.scene import Scene
-from cuzk_top.stalls.whatif import WhatIf
+from cuzk_top.stalls.whatif import NO_CUT, WhatIf
 
 Rule = Callable[[Graph], Iterable[Draft]]
 RULES: tuple[Rule, ...] = (
@@ -55,7 +55,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
     whatif = WhatIf(Paths(graph), limits.most_steps)
     idles = idle.find(graph)
     drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
-    measured = [_measured(whatif, draft) for draft in drafts]
+    measured = _measured(whatif, drafts)
     path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
     return Analysis(
         (seen.low, seen.high),
@@ -88,16 +88,21 @@ def _no_device(snapshot: Snapshot) -> str | None:
     return f"no device data: {why}"
 
 
-def _measured(whatif: WhatIf, draft: Draft) -> Draft:
-    """With what closing it saves, where there is a proof to measure by."""
-    finding = draft.finding
-    if not finding.ranked or not whatif.graph.scene.proofs:
-        return draft
-    saved = whatif.saved(draft.cut) if draft.cut is not None else 0
+def _measured(whatif: WhatIf, drafts: list[Draft]) -> list[Draft]:
+    """With what closing each saves, where there is a proof to measure by."""
+    if not whatif.proofs:
+        return drafts
+    counted = [draft for draft in drafts if draft.finding.ranked]
+    saved = iter(whatif.saved([draft.cut or NO_CUT for draft in counted]))
+    return [_with(draft, next(saved)) if draft.finding.ranked else draft for draft in drafts]
+
+
+def _with(draft: Draft, saved: int) -> Draft:
     line = f"saved = {figures.spaced(saved)}: the proof's end without it, over the recorded edges"
     if not saved:
         line = "hidden: without it something else takes as long"
-    return replace(draft, finding=replace(finding, saved_ns=saved, arithmetic=(*finding.arithmetic, line)))
+    arithmetic = (*draft.finding.arithmetic, line)
+    return replace(draft, finding=replace(draft.finding, saved_ns=saved, arithmetic=arithmetic))
 
 
 def _ranked(drafts: list[Draft]) -> tuple[Finding, ...]:

@@ -160,8 +160,8 @@ def _drained(graph: Graph, start: Int64s, end: Int64s, before: Int64s, after: In
     worked = np.flatnonzero((before >= 0) & (after >= 0))
     if not len(worked) or not len(waits):
         return found
-    process = np.array(graph.process(waits.track), np.int64)
-    mine = np.array(graph.process(ops.track), np.int64)[after[worked]]
+    process = graph.wait_process
+    mine = graph.op_process[after[worked]]
     length = end[worked] - start[worked]
     until = start[worked] + np.maximum((length * limits.drained).astype(np.int64), limits.launch_ns)
     until = np.minimum(until, end[worked] + limits.clock_ns)

@@ -96,22 +96,30 @@ class Graph:
             for process, tracks in self._launchers_by_process().items()
             if len(tracks) == 1
         }
-        alone = np.array([only.get(process, -1) for process in self.process(waits.track)], np.int64)
+        alone = np.array([only.get(process, -1) for process in self.wait_process.tolist()], np.int64)
         return np.where(parents >= 0, known, alone)
 
     def _launchers_by_process(self) -> dict[int, Int64s]:
-        ops, tracks = self.records.ops, self.launch_track
-        process = np.array(self.process(ops.track), np.int64)
+        tracks, process = self.launch_track, self.op_process
         found = {}
         for number in np.unique(process).tolist():
             found[number] = np.unique(tracks[(process == number) & (tracks >= 0)])
         return found
 
-    def process(self, tracks: Int64s) -> list[int]:
-        """The process of each track."""
+    @cached_property
+    def op_process(self) -> Int64s:
+        """Process of each of the device's work."""
+        return self._process(self.records.ops.track)
+
+    @cached_property
+    def wait_process(self) -> Int64s:
+        """Process of each synchronise."""
+        return self._process(self.records.waits.track)
+
+    def _process(self, tracks: Int64s) -> Int64s:
         known, inverse = np.unique(tracks, return_inverse=True)
         of = np.array([self.records.process(int(track)) for track in known], np.int64)
-        return of[inverse].tolist() if len(known) else []
+        return of[inverse] if len(known) else np.empty(0, np.int64)
 
     @cached_property
     def before(self) -> Int64s:
@@ -159,8 +167,8 @@ class Graph:
             return np.full(len(waits), -1, np.int64)
         order = np.argsort(ops.end, kind="stable")
         corr = ops.corr[order]
-        process = np.array(self.process(ops.track), np.int64)[order]
-        mine = np.array(self.process(waits.track), np.int64)
+        process = self.op_process[order]
+        mine = self.wait_process
         latest = waits.end + self.scene.limits.clock_ns
         place = np.searchsorted(ops.end[order], latest, side="right") - 1
         for _ in range(64):  # work launched later, or by another process, is passed over
@@ -209,7 +217,7 @@ class Graph:
         whole = np.isin(waits.name, [name for name in names if self.records.text(name) == "sync.context"])
         single, every = np.flatnonzero(~whole), np.flatnonzero(whole & (waits.corr > 0))
         pairs = [(single, self.awaited[single])]
-        process = np.array(self.process(waits.track), np.int64)
+        process = self.wait_process
         for stream in np.unique(ops.track).tolist():
             mine = np.flatnonzero((ops.track == stream) & (ops.corr > 0))
             mine = mine[np.argsort(ops.corr[mine], kind="stable")]

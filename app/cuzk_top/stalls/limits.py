@@ -55,7 +55,7 @@ class Limits:
     fall: float = 0.25
     """Resident memory that falls by this share of its peak, and by `fall_bytes`, was given back at once."""
     fall_bytes: int = 256 << 20
-    """A smaller fall costs little: 256 MiB in small pages are unmapped within some 10 ms."""
+    """... so that the buffers of small circuits, which come and go with each proof, are left alone."""
     call_share: float = 0.01
     """Calls that allocate, register or free are a finding from this share of the proof on."""
     wait_share: float = 0.005
@@ -76,8 +76,8 @@ class Limits:
     """Per cent of the machine that an idle process may use."""
     early_ns: int = 1_000_000_000
     """Before its first proof has ended or run this long, a session cannot be judged."""
-    most_records: int = 2_000_000
-    """Records looked at: a window that holds more is cut at its beginning."""
+    most_records: int = 500_000
+    """Records looked at: a window that holds more is cut at its beginning. About two seconds of work."""
     most_steps: int = 1_500_000
     """Events recomputed for what closing a finding saves, over all findings: about half a second. Proofs
     beyond that, oldest first, are not measured."""

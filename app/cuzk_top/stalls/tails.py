@@ -20,9 +20,16 @@ def cpu(graph: Graph) -> list[Draft]:
     name.
     """
     records, host = graph.records, graph.records.host
+    msm = np.array([lane.startswith("msm") for lane in records.lanes] or [False])
+    sums = np.flatnonzero(msm[host.row] & records.on_thread & ~host.open)
+    sums = sums[np.lexsort((host.depth[sums], -host.start[sums], host.end[sums]))]
+    others = _Others(graph)
     found: dict[int, list[tuple[int, int]]] = {}
     for proof in graph.scene.proofs:
-        tail = _cpu_tail(graph, proof)
+        first, last = np.searchsorted(host.end[sums], [proof.start, proof.end + 1])
+        inside = sums[first:last]
+        inside = inside[host.start[inside] >= proof.start]
+        tail = others.tail(proof, inside) if len(inside) else None
         if tail is not None:
             found.setdefault(int(host.name[tail[0]]), []).append(tail)
     drafts = list[Draft]()
@@ -61,27 +68,48 @@ def cpu(graph: Graph) -> list[Draft]:
     return drafts
 
 
-def _cpu_tail(graph: Graph, proof: Proof) -> tuple[int, int] | None:
-    """The multiplication that ended last in a proof, and since when it ran alone; None where it was no
-    tail.
-    """
-    records, host, ops = graph.records, graph.records.host, graph.records.ops
-    inside = (host.end <= proof.end) & (host.start >= proof.start) & records.on_thread & ~host.open
-    msm = np.array([lane.startswith("msm") for lane in records.lanes], dtype=bool)
-    sums = np.flatnonzero(inside & msm[host.row]) if len(host) else np.empty(0, np.int64)
-    if not len(sums):
-        return None
-    last = int(sums[np.lexsort((host.depth[sums], -host.end[sums]))[0]])
-    begun, ended = int(host.start[last]), int(host.end[last])
-    idle = np.isin(np.arange(len(host)), graph.wait_spans) | records.in_lane["claim"] | records.in_lane["job"]
-    others = records.on_thread & ~idle & (host.track != host.track[last])
-    others &= (host.end > begun) & (host.start < ended)
-    work = (ops.end > begun) & (ops.start < ended)
-    ends = np.concatenate([host.end[others], ops.end[work]])
-    if not len(ends) or int(ends.max()) >= ended:
-        return None
-    since = int(ends.max())
-    return (last, since) if ended - since > graph.scene.limits.tail_share * proof.wall_ns else None
+class _Others:
+    """What runs beside a thread: work of other threads and of devices, by end."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[int, tuple[Int64s, Int64s]] = {}
+        records = graph.records
+        waits = np.zeros(len(records.host), dtype=bool)
+        waits[graph.wait_spans] = True
+        idle = waits | records.in_lane["claim"] | records.in_lane["job"]
+        self._work = np.flatnonzero(records.on_thread & ~idle)
+
+    def _of(self, track: int) -> tuple[Int64s, Int64s]:
+        """Ends in order, and the earliest start from each on."""
+        if track not in self._known:
+            records = self._graph.records
+            host, ops = records.host, records.ops
+            mine = self._work[host.track[self._work] != track]
+            start = np.concatenate([host.start[mine], ops.start])
+            end = np.concatenate([host.end[mine], ops.end])
+            order = np.argsort(end, kind="stable")
+            earliest = np.minimum.accumulate(start[order][::-1])[::-1]
+            self._known[track] = end[order], earliest
+        return self._known[track]
+
+    def tail(self, proof: Proof, inside: Int64s) -> tuple[int, int] | None:
+        """The multiplication that ended last of a proof's (by end), and since when it ran alone; None where
+        nothing ran beside it, or something ran on.
+        """
+        host = self._graph.records.host
+        ended = int(host.end[inside[-1]])
+        same = inside[host.end[inside] == ended]
+        last = int(same[np.lexsort((same, host.depth[same]))[0]])
+        end, earliest = self._of(int(host.track[last]))
+        place = int(np.searchsorted(end, ended, side="left"))
+        if place < len(end) and int(earliest[place]) < ended:
+            return None
+        if not place or int(end[place - 1]) <= int(host.start[last]):
+            return None
+        since = int(end[place - 1])
+        share_ns = self._graph.scene.limits.tail_share * proof.wall_ns
+        return (last, since) if ended - since > share_ns else None
 
 
 def gpu(graph: Graph) -> list[Draft]:
@@ -101,8 +129,10 @@ def gpu(graph: Graph) -> list[Draft]:
 def _gpu_tail(graph: Graph, proof: Proof, kernels: Int64s) -> tuple[Int64s, int] | None:
     """The kernels of a proof that ran alone at the end, and since when."""
     ops = graph.records.ops
-    mine = kernels[(ops.start[kernels] >= proof.start) & (ops.end[kernels] <= proof.end)]
-    if not len(mine) or len(np.unique(ops.track[mine])) < 2:
+    first, beyond = np.searchsorted(ops.start[kernels], [proof.start, proof.end])
+    mine = kernels[first:beyond]
+    mine = mine[ops.end[mine] <= proof.end]
+    if not len(mine) or not (ops.track[mine] != ops.track[mine[0]]).any():
         return None
     last = ops.track[mine[np.lexsort((mine, ops.end[mine]))[-1]]]
     own, others = mine[ops.track[mine] == last], mine[ops.track[mine] != last]

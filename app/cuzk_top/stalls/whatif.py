@@ -7,13 +7,16 @@ so then: a stretch that is removed saves at most its length, and nothing where s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from cuzk_top.stalls import longest
 from cuzk_top.stalls.critical import DEVICE, HOST, QUEUED, Paths, Stretch
 from cuzk_top.stalls.events import Edges, Events
 from cuzk_top.stalls.intervals import Int64s, Measure, Set
+from cuzk_top.stalls.records import Bools
 from cuzk_top.stalls.scene import Proof
 
 _NOTHING = np.empty(0, np.int64)
@@ -37,127 +40,189 @@ NO_CUT = Cut()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Where:
-    """A path by kind: when it was on which thread, which work it led through and which it waited for."""
+    """The paths of all proofs by kind: when which was on which thread, which work they led through and which
+    they waited for; each with the proof's number.
+    """
 
-    thread: Int64s
-    start: Int64s
-    end: Int64s
-    work: Int64s
+    threads: Int64s  # rows of proof, thread, start, end
+    work: Int64s  # rows of proof, work
     queued: Int64s
 
     @staticmethod
-    def of(path: list[Stretch]) -> _Where:
-        threads = [one for one in path if one.where == HOST]
+    def of(paths: list[list[Stretch]]) -> _Where:
+        every = [(number, one) for number, path in enumerate(paths) for one in path]
+        threads = [(n, one.place, one.start, one.end) for n, one in every if one.where == HOST]
+        work = [(n, one.place) for n, one in every if one.where == DEVICE]
+        queued = [(n, one.place) for n, one in every if one.where == QUEUED]
         return _Where(
-            np.array([one.place for one in threads], np.int64),
-            np.array([one.start for one in threads], np.int64),
-            np.array([one.end for one in threads], np.int64),
-            np.array([one.place for one in path if one.where == DEVICE], np.int64),
-            np.array([one.place for one in path if one.where == QUEUED], np.int64),
+            np.array(threads, np.int64).reshape(-1, 4),
+            np.array(work, np.int64).reshape(-1, 2),
+            np.array(queued, np.int64).reshape(-1, 2),
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Timed:
+    """Where each edge comes from (an event counted from its proof's first; -1: a fixed time), and the time
+    from there on as recorded. Where `worked`, the edge's thread did something from `begins` to the edge's
+    moment.
+    """
+
+    edges: Edges
+    source: Int64s
+    lag: Int64s
+    begins: Int64s
+    worked: Bools
+
+    def without(self, cut: Cut) -> Int64s:
+        """The lags, less what is taken out of threads."""
+        lag = self.lag
+        for track, of in cut.threads.items():
+            mine = np.flatnonzero(self.worked & (self.edges.track == track))
+            out = Measure(of).within(self.begins[mine], self.edges.at[mine])
+            lag = lag.copy() if lag is self.lag else lag
+            lag[mine] -= out if cut.share == 1.0 else np.rint(out * cut.share).astype(np.int64)
+        return lag
+
+
 class WhatIf:
-    """Recomputes the proofs of a scene. `steps_left` is how many events may still be recomputed."""
+    """Recomputes the proofs of a scene. `steps` is how many events are recomputed at most, over all calls."""
 
     def __init__(self, paths: Paths, steps: int) -> None:
         self.paths, self.graph = paths, paths.graph
         self.events = Events(paths.graph)
-        self.steps_left = steps
-        self._stretches: dict[int, list[Stretch]] = {}
-        self._where: dict[int, _Where] = {}
-
-    def saved(self, cut: Cut) -> int:
-        """Wall time that the cut saves, summed over the window's proofs, the latest first."""
-        total = 0
-        for proof in reversed(self.graph.scene.proofs):
-            if not self._on_path(proof, cut):
-                continue  # the path is still there, as long as before
-            first, last = self._events(proof)
-            if last - first > self.steps_left:
-                break
-            self.steps_left -= last - first
-            total += max(0, proof.end - self.end(proof, cut))
-        return total
+        self._steps = steps
+        self.proofs = paths.graph.scene.proofs
+        floor = [max(proof.start, self.graph.records.low) for proof in self.proofs]
+        self._floor = np.array(floor, np.int64)
+        ends = np.array([proof.end for proof in self.proofs], np.int64)
+        self._first = np.searchsorted(self.events.time, self._floor)
+        self._last = np.searchsorted(self.events.time, ends + 1)
+        self._stretches = [paths.stretches(proof) for proof in self.proofs]
+        self._where = _Where.of(self._stretches)
+        self._ends = [self._ends_of(proof) for proof in self.proofs]
 
     def stretches(self, proof: Proof) -> list[Stretch]:
         """The proof's critical path as it was."""
-        known = self._stretches.get(proof.index)
-        if known is None:
-            known = self._stretches[proof.index] = self.paths.stretches(proof)
-        return known
+        return self._stretches[self.proofs.index(proof)]
 
-    def _on_path(self, proof: Proof, cut: Cut) -> bool:
-        where = self._where.get(proof.index)
-        if where is None:
-            where = self._where[proof.index] = _Where.of(self.stretches(proof))
-        for track, of in cut.threads.items():
-            mine = where.thread == track
-            if (Measure(of).within(where.start[mine], where.end[mine]) > 0).any():
-                return True
-        return bool(np.isin(where.work, cut.work).any() or np.isin(where.queued, cut.closed).any())
+    def saved(self, cuts: Sequence[Cut]) -> list[int]:
+        """Wall time that each cut saves, summed over the window's proofs.
 
-    def _events(self, proof: Proof) -> tuple[int, int]:
-        first, last = np.searchsorted(self.events.time, [self._floor(proof), proof.end + 1])
-        return int(first), int(last)
-
-    def _floor(self, proof: Proof) -> int:
-        return max(proof.start, self.graph.records.low)
+        Where there are more events than may be recomputed, the earliest proofs are left out for all cuts.
+        """
+        on_path = np.array([self._on_path(cut) for cut in cuts], dtype=bool).reshape(
+            len(cuts), len(self.proofs)
+        )
+        events = (self._last - self._first) * on_path.sum(axis=0)
+        within = np.cumsum(events[::-1])[::-1] <= self._steps
+        self._steps -= int(events[within].sum())
+        total = [0] * len(cuts)
+        for layer in self._layers():
+            chosen = [(cut, proof) for cut in range(len(cuts)) for proof in layer if on_path[cut, proof]]
+            lanes = [lane for lane in chosen if within[lane[1]]]
+            for (cut, proof), end in zip(lanes, self._recomputed(cuts, lanes, layer), strict=True):
+                total[cut] += max(0, self.proofs[proof].end - end)
+        return total
 
     def end(self, proof: Proof, cut: Cut = NO_CUT) -> int:
-        """When the proof would end."""
-        first, last = self._events(proof)
-        floor = self._floor(proof)
-        removed = {track: Measure(of) for track, of in cut.threads.items()}
-        ops = self.events.op[first:last]
-        length = self.events.length[first:last].copy()
-        closed = np.zeros(last - first, dtype=bool)
-        if len(cut.work):
-            shorter = np.zeros(len(self.graph.records.ops), np.int64)
-            shorter[cut.work] = cut.shorter
-            length -= np.where(ops >= 0, shorter[np.maximum(ops, 0)], 0)
-        if len(cut.closed):
-            closed = np.isin(ops, cut.closed) & (ops >= 0)
-        lists = []
-        for number, edges in enumerate(self.events.edges):
-            part = Edges(*(getattr(edges, name)[first:last] for name in Edges.__slots__))
-            source, lag = self._moments(part, floor, first, last, removed, cut.share)
-            own = np.where(closed, np.minimum(part.lag, 0), part.lag) if number == 0 else part.lag
-            lists += [source.tolist(), (lag + own + length).tolist()]
-        times = [0] * (last - first + 1)  # the last stands for the zero of fixed times
-        for i, (a, b, c, d) in enumerate(zip(*lists, strict=True)):
-            one, other = times[a] + b, times[c] + d
-            times[i] = one if one > other else other
-        latest = floor
-        for track, at, more in self._ends(proof):
-            where, moment = np.array([track]), np.array([at])
-            base = self.events.base(where, moment, np.array([last]))
-            end = Edges(np.array([-1]), where, moment, base, np.array([more]))
-            source, lag = self._moments(end, floor, first, last, removed, cut.share)
-            latest = max(latest, times[int(source[0])] + int(lag[0]) + more)
-        return latest
+        """When a proof would end."""
+        number = self.proofs.index(proof)
+        return self._recomputed([cut], [(0, number)], [number])[0]
 
-    def _moments(
-        self, edges: Edges, floor: int, first: int, last: int, removed: dict[int, Measure], share: float
-    ) -> tuple[Int64s, Int64s]:
-        """Where each edge comes from (place after `first`; the last one: a fixed time), and the time since,
-        less what is taken out. Events before `first` happened when they did.
+    def _on_path(self, cut: Cut) -> Bools:
+        """Of each proof whether anything is taken out of its path; else that is still there, as long as
+        before.
+        """
+        found = np.zeros(len(self.proofs), dtype=bool)
+        where = self._where
+        for track, of in cut.threads.items():
+            mine = where.threads[where.threads[:, 1] == track]
+            found[mine[Measure(of).within(mine[:, 2], mine[:, 3]) > 0, 0]] = True
+        for on_path, taken in ((where.work, cut.work), (where.queued, cut.closed)):
+            chosen = np.zeros(len(self.graph.records.ops), dtype=bool)
+            chosen[taken] = True
+            found[on_path[chosen[on_path[:, 1]], 0]] = True
+        return found
+
+    def _layers(self) -> list[list[int]]:
+        """The proofs in groups of which no two overlap."""
+        layers: list[list[int]] = []
+        reach: list[int] = []
+        for number in sorted(range(len(self.proofs)), key=lambda n: int(self._first[n])):
+            first, last = int(self._first[number]), int(self._last[number])
+            for layer, until in enumerate(reach):
+                if until <= first:
+                    layers[layer].append(number)
+                    reach[layer] = last
+                    break
+            else:
+                layers.append([number])
+                reach.append(last)
+        return layers
+
+    def _recomputed(self, cuts: Sequence[Cut], lanes: list[tuple[int, int]], layer: list[int]) -> list[int]:
+        """The new end of each (cut, proof), all of one layer."""
+        if not lanes:
+            return []
+        count = len(self.events.time)
+        first, floor = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for number in layer:
+            mine = slice(int(self._first[number]), int(self._last[number]))
+            first[mine], floor[mine] = self._first[number], self._floor[number]
+        ends = [(n, *end) for n in layer for end in self._ends[n]]
+        of, tracks, at, more = (np.array([end[i] for end in ends], np.int64) for i in range(4))
+        base = self.events.base(tracks, at, self._last[of])
+        last = Edges(np.full(len(of), -1), tracks, at, base, more)
+        sides = [self._timed(one, first, floor) for one in self.events.edges]
+        closing = self._timed(last, self._first[of], self._floor[of])
+        found = {
+            cut: (self._shortened(cuts[cut], sides), closing.without(cuts[cut]))
+            for cut in sorted({cut for cut, _ in lanes})
+        }
+        result: dict[tuple[int, int], int] = {}
+        solved = longest.solve([(found[cut][0], int(self._first[n]), int(self._last[n])) for cut, n in lanes])
+        for (cut, number), times in zip(lanes, solved, strict=True):
+            source, lag = closing.source, found[cut][1]
+            latest = int(self._floor[number])
+            for place in np.flatnonzero(of == number).tolist():
+                begun = int(times[source[place]]) if source[place] >= 0 else 0
+                latest = max(latest, begun + int(lag[place]))
+            result[cut, number] = latest
+        return [result[lane] for lane in lanes]
+
+    def _shortened(self, cut: Cut, sides: list[_Timed]) -> longest.Graph:
+        """All events' edges without what is cut."""
+        ops = self.events.op
+        length = self.events.length
+        if len(cut.work):
+            shorter = np.zeros(len(self.graph.records.ops) + 1, np.int64)
+            shorter[cut.work] = cut.shorter
+            length = length - shorter[ops]  # op -1: the last, which is no work
+        edges = []
+        for number, side in enumerate(sides):
+            lag = side.without(cut)
+            if number == 0 and len(cut.closed):
+                closed = np.zeros(len(self.graph.records.ops) + 1, dtype=bool)
+                closed[cut.closed] = True
+                lag = np.where(closed[ops], lag - np.maximum(side.edges.lag, 0), lag)
+            edges.append((side.source, lag + length))
+        return edges[0], edges[1]
+
+    def _timed(self, edges: Edges, first: Int64s, floor: Int64s) -> _Timed:
+        """Edges of events of proofs that begin with the event `first` at `floor`. Events before the proof
+        happened when they did.
         """
         event = np.where(edges.event >= 0, edges.event, edges.base)
         inside = event >= first
         recorded = self.events.recorded[np.maximum(event, 0)] if len(self.events.recorded) else edges.at
-        since = np.where(edges.event >= 0, 0, edges.at - np.where(inside, recorded, 0))
-        fixed = np.where(edges.event >= 0, recorded, edges.at)
+        moment = edges.event < 0
+        since = np.where(moment, edges.at - np.where(inside, recorded, 0), np.where(inside, 0, recorded))
         begins = np.where(inside, recorded, floor)
-        for track, measure in removed.items():
-            mine = np.flatnonzero((edges.event < 0) & (edges.track == track) & (edges.at > begins))
-            out = measure.before(edges.at[mine]) - measure.before(begins[mine])
-            taken = out if share == 1.0 else np.rint(out * share).astype(np.int64)
-            since[mine] -= taken
-            fixed[mine] -= taken
-        return np.where(inside, event - first, last - first), np.where(inside, since, fixed)
+        worked = moment & (edges.at > begins)
+        return _Timed(edges, np.where(inside, event - first, -1), since + edges.lag, begins, worked)
 
-    def _ends(self, proof: Proof) -> list[tuple[int, int, int]]:
+    def _ends_of(self, proof: Proof) -> list[tuple[int, int, int]]:
         """(thread, moment, time from there to the proof's end) of what the proof's end waited for."""
         records = self.graph.records
         host = records.host

@@ -137,7 +137,7 @@ def test_an_async_job_is_driven_by_its_children() -> None:
     assert what.end(proof) == proof.end
     # without p2 its 600 us: then p3 ends last, at 800
     cut = Cut({1: (np.array([ns(300)]), np.array([ns(900)]))})
-    assert what.saved(cut) == 100 * US
+    assert what.saved([cut]) == [100 * US]
 
 
 def test_a_wait_for_a_gpu_leads_to_its_holder() -> None:
@@ -213,7 +213,7 @@ def test_what_closing_saves_is_what_the_program_saves(
         work=np.array(list(work), np.int64),
         shorter=np.array(list(work.values()), np.int64),
     )
-    assert what.saved(cut) == (end - Run(first, second, shorter).run()) * US
+    assert what.saved([cut]) == [(end - Run(first, second, shorter).run()) * US]
 
 
 def _call(first: list[Instruction], number: int) -> int:
