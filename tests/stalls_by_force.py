@@ -182,8 +182,15 @@ def idle(of: Trace) -> list[Row]:
         nowork = shared(free, inverse(of.jobs, low, high))
         if nowork:
             found.append(finding("idle.nowork", device, total(nowork), len(nowork), joined(nowork), []))
-        gaps = [describe(of, mine, a, b) for a, b in shared(free, of.jobs)]
+        gone = min((t for t, text in of.marks if text == f"GPU {device} fell off the bus"), default=high)
+        early, late = [(low, gone)], [(gone, high)] if gone < high else []
+        gaps = [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), early)]
         found += grouped(of, gaps, device, high - low)
+        if late:
+            after = [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), late)]
+            where = [(gap["start"], gap["end"]) for gap in after]
+            weighted = [(gap["span"], gap["end"] - gap["start"]) for gap in after if gap["span"]]
+            found.append(finding("gpu.lost", device, total(where), 1, joined(where), ids(weighted)))
     return found
 
 
@@ -369,7 +376,7 @@ def faults(of: Trace) -> list[Row]:
         row
         for row in of.host
         if row["flags"] & FAULTS and not row["job"] and not row["claim"] and row["on"] != "async"
-        and row["end"] > row["start"]
+        and row["end"] > row["start"] and not row["text"].endswith(".worker")
     ]  # fmt: skip
     if not counted:
         return []
@@ -393,14 +400,18 @@ def faults(of: Trace) -> list[Row]:
             continue
         length = row["end"] - row["start"]
         usually = middle([other["end"] - other["start"] for other in others])
+        fewer = middle([other["minflt"] for other in others])
         burst = (
             row["minflt"] * 1e9 / length > 5 * usual
             and row["minflt"] >= 1_000
-            and row["minflt"] > 1.5 * middle([other["minflt"] for other in others])
+            and row["minflt"] > 1.5 * fewer
         )
-        if (burst or row["majflt"]) and length - usually > 0.1 * usually:
+        able = row["majflt"] * 10_000_000 + ((row["minflt"] - fewer) * 300_000 if burst else 0)
+        excess = length - usually
+        if (burst or row["majflt"]) and excess > 0.1 * usually and able >= 0.5 * excess:
             slow_ones.append((row, length - usually))
     groups: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+    proofs = sum(row["job"] for row in of.host)
     for row, excess in slow_ones:
         most = 0.6 * (row["minflt"] + row["majflt"])
         if not any(
@@ -417,6 +428,7 @@ def faults(of: Trace) -> list[Row]:
             ids(group),
         )
         for group in groups.values()
+        if sum(excess for _, excess in group) > 0.005 * of.job_ns / max(1, proofs)
     ]  # fmt: skip
 
 

@@ -152,6 +152,20 @@ def test_one_major_fault_is_enough_for_a_slow_span() -> None:
     assert found.sentence == "2 major faults in abc.eval of p9: pages read from a disk"
 
 
+def test_one_major_fault_does_not_explain_a_second() -> None:
+    # 4.1 ms are within reach of one seek; 20 ms and a bit are not
+    assert silent(faulting(301, length=24_000, major=1).analyse(60_000), "fault.burst")
+    assert not silent(faulting(301, length=23_000, major=1).analyse(60_000), "fault.burst")
+
+
+def test_workers_faults_are_told_of_with_their_stage() -> None:
+    trace = faulting(30_500)
+    for i in range(3):
+        trace.span("abc.eval.worker", i * 4_000, i * 4_000 + 1_000, thread=2, faults=10)
+    trace.span("abc.eval.worker", 36_000, 43_000, thread=2, faults=30_000)
+    assert the(trace.analyse(50_000), "fault.burst").key == "abc.eval"
+
+
 def test_the_innermost_of_nested_spans_is_named() -> None:
     trace = faulting(30_500)
     trace.span("load", 36_000, 43_000, faults=30_000)
