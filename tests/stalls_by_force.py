@@ -184,10 +184,10 @@ def idle(of: Trace) -> list[Row]:
             found.append(finding("idle.nowork", device, total(nowork), len(nowork), joined(nowork), []))
         gone = min((t for t, text in of.marks if text == f"GPU {device} fell off the bus"), default=high)
         early, late = [(low, gone)], [(gone, high)] if gone < high else []
-        gaps = [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), early)]
+        gaps = pieces(of, [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), early)])
         found += grouped(of, gaps, device, high - low)
         if late:
-            after = [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), late)]
+            after = pieces(of, [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), late)])
             where = [(gap["start"], gap["end"]) for gap in after]
             weighted = [(gap["span"], gap["end"] - gap["start"]) for gap in after if gap["span"]]
             found.append(finding("gpu.lost", device, total(where), 1, joined(where), ids(weighted)))
@@ -221,6 +221,49 @@ def describe(of: Trace, ops: list[Row], a: int, b: int) -> Row:
     }  # fmt: skip
 
 
+def pieces(of: Trace, gaps: list[Row]) -> list[Row]:
+    """Unexplained gaps cut where the launching thread's outermost spans begin and end."""
+    found = []
+    for gap in gaps:
+        thread = thread_of(of, gap["before"], gap["after"], gap["start"])
+        if gap["rule"] != "idle.unknown" or thread is None:
+            found.append(gap)
+            continue
+        own = [
+            row
+            for row in of.host
+            if row["track"] == thread and row["on"] != "async" and not row["job"] and not row["claim"]
+        ]
+        outer = [
+            row
+            for row in own
+            if not any(
+                other is not row and within(row, other) and other["depth"] < row["depth"] for other in own
+            )
+        ]
+        edges = {gap["start"], gap["end"]}
+        for row in outer:
+            edges |= {t for t in (row["start"], row["end"]) if gap["start"] < t < gap["end"]}
+        for a, b in pairwise(sorted(edges)):
+            span = cover(of, gap["before"], gap["after"], a, b, thread) if len(edges) > 2 else None
+            rule = "idle.unknown" if span is None else "idle.host"
+            found.append(gap | {"start": a, "end": b, "span": span, "rule": rule})
+    return found
+
+
+def thread_of(of: Trace, before: Row | None, after: Row | None, a: int) -> int | None:
+    """The launching thread; the job's own where nothing was launched."""
+    for op in (after, before):
+        parent = of.launcher(op) if op else None
+        if parent is not None:
+            return int(parent["track"])
+    if before is None and after is None:
+        jobs = [row for row in of.host if row["job"] and row["on"] != "async"]
+        jobs = [row for row in jobs if row["start"] <= a < row["end"]]
+        return jobs[-1]["track"] if jobs else None
+    return None
+
+
 def within(inner: Row, outer: Row) -> bool:
     return (
         inner["track"] == outer["track"]
@@ -230,14 +273,12 @@ def within(inner: Row, outer: Row) -> bool:
     )
 
 
-def cover(of: Trace, before: Row | None, after: Row | None, a: int, b: int) -> Row | None:
+def cover(
+    of: Trace, before: Row | None, after: Row | None, a: int, b: int, thread: int | None = None
+) -> Row | None:
     """The deepest span with 60 % of the gap on the launching thread, else that with most of it anywhere."""
-    thread = None
-    for op in (after, before):
-        parent = of.launcher(op) if op else None
-        if parent is not None:
-            thread = parent["track"]
-            break
+    if thread is None:
+        thread = thread_of(of, before, after, a)
     best: dict[int, Row] = {}
     for row in of.host:
         if row["claim"] or row["on"] == "async":

@@ -280,7 +280,7 @@ def cut(graph: Graph, found: Gaps, group: Int64s) -> Cut:
             start, end = threads.setdefault(track, ([], []))
             start.append(found.start[mine])
             end.append(found.end[mine])
-    after = found.after[group]
+    after = found.closes[group]
     return Cut(
         {track: union(np.concatenate(start), np.concatenate(end)) for track, (start, end) in threads.items()},
         closed=np.unique(after[after >= 0]),

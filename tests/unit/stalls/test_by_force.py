@@ -31,7 +31,7 @@ COMPARED = (
     "lost",
     "dealloc",
 )
-"""What the script knows: not claims and waits for locks, of which nothing is recorded yet, nor calls by name."""
+"""What the script knows: not claims and waits for locks, of which none is recorded yet, nor calls."""
 
 
 def test_there_are_traces_to_compare() -> None:

@@ -147,24 +147,7 @@ def test_a_wait_for_a_gpu_leads_to_its_holder() -> None:
     trace.span("gpu.held", 100, 600, thread=2)
     trace.span("gpu.wait", 200, 610, thread=1)
     trace.span("gpu.held", 610, 900, thread=1)
-    from unittest.mock import patch
-
-    from cuzk_top.stalls import records
-
-    plain = records.gather
-
-    def held(*arguments):  # the lane comes from the store, which others write
-        found = plain(*arguments)
-        lanes = [*found.lanes, "gpu0.held"]
-        name = next(n for n, one in enumerate(found.session.names) if one.text == "gpu.held")
-        found.host.row[found.host.name == name] = len(lanes) - 1
-        return records.Records(
-            found.session, found.low, found.high, tuple(lanes), found.host, found.ops, found.waits
-        )
-
-    with patch.object(records, "gather", held):
-        steps = trace.analyse(1_000).path
-    assert [(s.name, (s.start_ns - ZERO) / US, (s.end_ns - ZERO) / US) for s in steps] == [
+    assert path(trace, 1_000) == [
         ("prove", 0, 600),  # of the other thread
         ("gpu.wait", 600, 610),
         ("prove", 610, 1_000),

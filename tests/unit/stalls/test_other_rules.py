@@ -288,6 +288,67 @@ def test_names_of_waits() -> None:
     assert not any(is_wait(name) for name in none)
 
 
+# -- claims and locks ---------------------------------------------------------------------------------------
+
+
+def claiming(covered: float) -> Trace:
+    """A claim of 6.5 ms of which kernels cover some."""
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.span("gpu.held", 1_000, 7_500)
+    stage = trace.span("prove_partition", 1_000, 7_500)
+    trace.work("kernel", 1_000, 1_000 + covered, stage)
+    trace.sync(1_010, 1_000 + covered)
+    return trace
+
+
+def test_a_claim_that_device_work_covers_too_little_of() -> None:
+    of = claiming(3_300).analyse(10_000)
+    found = the(of, "host.claim")
+    assert found.sentence == "gpu.held claims 6.50 ms of GPU 0, its work covers 3.30 ms"
+    assert (found.cost_ns, found.device, found.lane) == (0, 0, "gpu0.held")
+    assert spots(found) == [(4_300, 7_500)] and found.saved_ns == 3_200_000
+    # a claim is no work: the device waited for what the thread did meanwhile, and the claim hangs under that
+    effect = the(of, "idle.host", "prove_partition: prove_partition")
+    assert found in effect.causes and effect.cost_ns == 3_200_000
+
+
+def test_a_claim_that_is_used() -> None:
+    assert silent(claiming(4_550).analyse(10_000), "host.claim")  # 70 %
+    assert not silent(claiming(4_549).analyse(10_000), "host.claim")
+
+
+def locked(idle: float) -> Trace:
+    """One thread waits 4 ms for a GPU; its holder leaves it idle at the end of that time."""
+    trace = Trace(arguments={"gpu.held": ("device", "")})
+    trace.span("prove", 0, 10_000, thread=1)
+    trace.span("prove", 0, 6_000, thread=2)
+    trace.span("gpu.held", 0, 5_000, thread=2)
+    stage = trace.span("partition", 0, 5_000, thread=2)
+    trace.work("kernel", 0, 5_000 - idle, stage)
+    trace.span("gpu.wait", 1_000, 5_000, thread=1)
+    trace.span("gpu.held", 5_000, 9_000, thread=1)
+    trace.work("kernel", 5_000, 9_000, trace.span("partition", 5_000, 9_000, thread=1))
+    return trace
+
+
+def test_a_wait_for_a_gpu_that_its_holder_leaves_idle() -> None:
+    of = locked(2_000).analyse(10_000)
+    found = the(of, "lock.wait")
+    assert found.sentence == (
+        "waited for GPU 0: held by gpu.held on thread 2 since 0:00.000, which left it idle for 2.00 ms"
+    )
+    assert spots(found) == [(3_000, 5_000)] and found.device == 0
+    # without the 2 ms the other thread would have it 2 ms earlier, and both proofs would end so much earlier
+    assert found.saved_ns == 4_000_000
+    assert found.threshold.startswith("fires over 0.5 % of the proof (50.0 us) of waits")
+
+
+def test_a_wait_for_a_gpu_that_works_is_no_stall() -> None:
+    assert silent(locked(50).analyse(10_000), "lock.wait")
+    assert not silent(locked(51).analyse(10_000), "lock.wait")
+
+
 # -- clocks -------------------------------------------------------------------------------------------------
 
 
@@ -380,7 +441,7 @@ def test_streams_one_after_another_are_no_tail() -> None:
     assert silent(trace.analyse(10_000), "tail.gpu")
 
 
-# -- lost and silent GPUs, hangs, builds ---------------------------------------------------------------------
+# -- lost and silent GPUs, hangs, builds --------------------------------------------------------------------
 
 
 def test_a_gpu_that_fell_off_the_bus_owns_its_idle_time() -> None:
