@@ -6,12 +6,21 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from cuzk_top.screens.analysis import Analyse, Analysing
 from cuzk_top.screens.session import SessionControls, SessionScreen
-from cuzk_top.screens.start import Choice, Places, StartScreen
 from cuzk_top.theme import Theme, choose
+from cuzk_top.viewport import ViewState
+
+if TYPE_CHECKING:
+    from cuzk_top.screens.start import Choice, Places
+
+    Choosing = App[Choice]
+else:
+    Choosing = App  # the start screen is loaded where it is shown
 
 
 class CuzkTop(App[str]):
@@ -25,15 +34,20 @@ class CuzkTop(App[str]):
         controls: SessionControls,
         theme: Theme | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
+        view: ViewState | None = None,
+        analyse: Analyse | None = None,
     ) -> None:
+        """`view`: where to begin, as a screenshot kept it; `analyse` draws the conclusions, in a thread."""
         # The theme reads the environment first: Textual takes NO_COLOR out of it.
         self.skin = choose(None, False, os.environ) if theme is None else theme
         super().__init__(ansi_color=True)
         self._controls = controls
         self._clock = clock
+        self._analyse = analyse or Analysing(controls.deadlines)
+        self._view = view
 
     def on_mount(self) -> None:
-        self.push_screen(SessionScreen(self._controls, self.skin, self._clock))
+        self.push_screen(SessionScreen(self._controls, self.skin, self._clock, self._analyse, self._view))
 
     def on_ready(self) -> None:
         # What start-up made lives as long as the screen: no need to walk it again in the middle of a frame.
@@ -42,7 +56,7 @@ class CuzkTop(App[str]):
             gc.freeze()
 
 
-class StartApp(App[Choice]):
+class StartApp(Choosing):
     """Shows what there is to watch. `run()` returns the user's `Choice`."""
 
     CSS_PATH = "main.tcss"
@@ -55,4 +69,6 @@ class StartApp(App[Choice]):
         self._places = places
 
     def on_mount(self) -> None:
+        from cuzk_top.screens.start import StartScreen  # noqa: PLC0415
+
         self.push_screen(StartScreen(self._places, self.skin, self.exit))

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from cuzk_top import blas
 from cuzk_top.errors import CuzkTopError
 
 LEAST_SIZE = 1 << 20
@@ -23,6 +24,14 @@ def add_screen_options(parser: argparse.ArgumentParser, theme: str, ascii_only: 
     )
     parser.add_argument(
         "--ascii", action="store_true", default=ascii_only, help="draw with ASCII characters only"
+    )
+    parser.add_argument(
+        "--deadline",
+        metavar="KIND=TIME",
+        action="append",
+        type=deadline,
+        default=argparse.SUPPRESS if theme == argparse.SUPPRESS else [],
+        help="jobs of this kind are due so long after they begin: circuit=1:30, porep-32g=90s; repeatable",
     )
 
 
@@ -124,7 +133,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_command_screen_options(run)
 
     replay = verbs.add_parser("replay", help="watch a saved trace again", epilog=EXIT_CODES)
-    replay.add_argument("file", metavar="FILE.cuzk")
+    replay.add_argument("file", metavar="FILE.cuzk", help="or a view that S wrote, NAME.view.json")
+    replay.add_argument("--view", metavar="NAME.json", help="begin as this view shows it")
     add_command_screen_options(replay)
 
     pack = verbs.add_parser("pack", help="sort and compress a trace where it lies", epilog=EXIT_CODES)
@@ -148,6 +158,12 @@ def build_parser() -> argparse.ArgumentParser:
     report.add_argument("file", metavar="FILE.cuzk")
     report.add_argument("--json", action="store_true", help="machine-readable; the schema is in the README")
 
+    doctor = verbs.add_parser(
+        "doctor",
+        help="what this machine lacks, what that costs and what to type",
+        epilog="exit codes: 0 proofs can be made here, 3 something they need on the CPU is missing",
+    )
+    doctor.add_argument("--json", action="store_true", help="machine-readable, schema cuzk-top.doctor/1")
     stalls = verbs.add_parser(
         "stalls", help="what a saved trace waited for, ranked by what closing it saves", epilog=EXIT_CODES
     )
@@ -186,6 +202,17 @@ def positive(text: str) -> int:
     return value
 
 
+def deadline(text: str) -> tuple[str, int]:
+    """Kind and nanoseconds of ``KIND=TIME``, for argparse."""
+    from cuzk_top.viewport import parse_time  # noqa: PLC0415 (numpy, only if this is asked for)
+
+    kind, _, time = text.rpartition("=")
+    duration_ns = parse_time(time, 0, None)
+    if not kind or duration_ns is None or not 0 < duration_ns < 1 << 62:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND=TIME such as porep-32g=90s or circuit=1:30")
+    return kind.removesuffix(".zkey"), duration_ns
+
+
 def size(text: str) -> int:
     """Bytes of a size such as ``500M``, at least 1M, for argparse."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -201,6 +228,7 @@ def size(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error a user can cause is one line on standard error."""
     args = build_parser().parse_args(argv)
+    blas.keep_quiet()
     command = importlib.import_module(f"cuzk_top.commands.{args.command or 'top'}")
     try:
         code: int = command.run(args)

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from cuzk_top.errors import CuzkTopError
@@ -17,10 +18,14 @@ INTERVAL_S = 0.1
 EARLIER = ((4096, 0.0125), (512, 0.05))
 """A poll that brings so many records is followed by the next after so many seconds: 4096 are a quarter of a
 thread's ring."""
+HURRIED_S = 0.005
+"""The first pause after `hurry`; each further one is twice as long, up to INTERVAL_S."""
 
 
 class Recorder(Protocol):
     """What keeps a recording (see `recording.Recorder`)."""
+
+    path: Path
 
     def append(self, batch: Batch) -> None: ...
 
@@ -32,7 +37,8 @@ class Collector:
     `stop` is called.
 
     `clock` is CLOCK_MONOTONIC in ns. An error of the source ends the collection, one of the recorder only the
-    recording; both appear among the snapshot's problems.
+    recording; both appear among the snapshot's problems. `facts` of the machine are added to the session's
+    metadata; `finished` is called on the thread once all is done.
     """
 
     def __init__(
@@ -42,14 +48,19 @@ class Collector:
         store: Store,
         recorder: Recorder | None,
         clock: Callable[[], int],
+        facts: Mapping[str, str] | None = None,
+        finished: Callable[[], None] | None = None,
     ) -> None:
         self._source = source
         self._probes = list(probes)
         self._store = store
         self._recorder = recorder
         self._clock = clock
-        self._merger = Merger()
-        self._stop = threading.Event()
+        self._finished = finished
+        self._merger = Merger(facts=facts)
+        self._wake = threading.Event()
+        self._stopping = False
+        self._hurried_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._cpu_s = 0.0
         self._cpu_mark: tuple[int, float] | None = None
@@ -62,9 +73,15 @@ class Collector:
 
     def stop(self) -> None:
         """Collect once more, finish the recording and return when all is done. May be called again."""
-        self._stop.set()
+        self._stopping = True
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def hurry(self) -> None:
+        """The source is about to end: see that at once and not a frame later."""
+        self._hurried_s = HURRIED_S
+        self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the source's end; True when it has come and the recording is complete."""
@@ -80,7 +97,12 @@ class Collector:
             while self.step():
                 rows = len(self._last.columns) if self._last is not None else 0
                 pause = next((pause for many, pause in EARLIER if rows >= many), INTERVAL_S)
-                if self._stop.wait(pause):
+                if self._hurried_s is not None:
+                    pause = min(pause, self._hurried_s)
+                    self._hurried_s *= 2
+                if self._wake.wait(pause):
+                    self._wake.clear()
+                if self._stopping:
                     self.step()
                     break
         finally:
@@ -135,3 +157,5 @@ class Collector:
                 self._store.append(replace(last, columns=Columns.empty(), problems=(*last.problems, why)))
         for source in (self._source, *self._probes):
             source.close()
+        if self._finished is not None:
+            self._finished()

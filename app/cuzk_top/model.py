@@ -381,8 +381,9 @@ class Mark:
 class Snapshot:
     """Everything to draw, at one moment. Rows are in screen order: lane, then track, then depth.
 
-    `first_ns` and `last_ns` bound the data (0 and 0 when there is none); `now_ns` is the last poll, or in a
-    replay the play head: what starts after it is not drawn yet, what ends after it is open.
+    `first_ns` and `last_ns` bound the data (0 and 0 when there is none): all that came, also where the oldest
+    is no longer kept, so that the origin of the time axis stays. `now_ns` is the last poll, or in a replay
+    the play head: what starts after it is not drawn yet, what ends after it is open.
     """
 
     revision: int

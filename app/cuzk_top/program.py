@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cuzk_top import blas
 from cuzk_top.errors import CuzkTopError
 from cuzk_tracer import gpu, places
 
@@ -69,8 +70,9 @@ class Program:
         self._lines: deque[dict[str, object]] = deque(maxlen=LINES_KEPT)
         path = executable(command[0])
         parent = f"{self.session}:{os.getpid()}"
-        injected, self.not_captured = gpu.environment(os.environ)
-        env = os.environ | injected | {"CUZK_TRACE": level, places.PARENT_VARIABLE: parent}
+        users = blas.users_environment()
+        injected, self.not_captured = gpu.environment(users)
+        env = users | injected | {"CUZK_TRACE": level, places.PARENT_VARIABLE: parent}
         actions: list[tuple[object, ...]] = []
         pipes = [os.pipe() for _ in range(2)] if captured else []
         if captured:

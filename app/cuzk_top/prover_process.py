@@ -9,8 +9,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, Any
+
+from cuzk_top import blas
 
 KILL_AFTER_S = 3.0  # a prover that ignores SIGTERM for this long (a wedged driver, say) is killed
 
@@ -33,6 +36,8 @@ class ProverProcess:
     _stderr: deque[str] = field(default_factory=lambda: deque(maxlen=200))
     _error: dict[str, Any] | None = None
     _ring_known: threading.Event = field(default_factory=threading.Event)
+    _said_all: threading.Event = field(default_factory=threading.Event)
+    _when_over: Callable[[], None] | None = None
     ring_path: str | None = None
     ring_problem: str | None = None
 
@@ -46,7 +51,7 @@ class ProverProcess:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, "CUZK_TRACE": os.environ.get("CUZK_TRACE", "all")},
+            env={**blas.users_environment(), "CUZK_TRACE": os.environ.get("CUZK_TRACE", "all")},
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -70,6 +75,12 @@ class ProverProcess:
         """Block until the prover named its ring file (or ended without); returns the path or None."""
         self._ring_known.wait(timeout_s)
         return self.ring_path
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have this called, on a thread, once the prover has said its last word and is about to end."""
+        self._when_over = call
+        if self._said_all.is_set():
+            call()
 
     @property
     def failure(self) -> str:
@@ -133,6 +144,9 @@ class ProverProcess:
             else:
                 self._events.append(event)
         self._ring_known.set()
+        self._said_all.set()
+        if self._when_over is not None:
+            self._when_over()
 
     def _read_stderr(self, stream: IO[str]) -> None:
         for line in stream:

@@ -188,11 +188,13 @@ def hidden(root: Path = Path("/proc")) -> str | None:
 
 def on_gpus() -> dict[int, tuple[int, ...]]:
     """GPUs of each process that computes on one, from NVML; none where there is no driver."""
-    from cuzk_top.probes import nvml_readings  # noqa: PLC0415
+    from cuzk_top.probes import nvml, nvml_readings  # noqa: PLC0415
 
     found: dict[int, tuple[int, ...]] = {}
+    if not nvml.driver():
+        return found
     try:
-        import pynvml  # noqa: PLC0415 (a machine without a GPU does not wait for it)
+        import pynvml  # noqa: PLC0415
 
         pynvml.nvmlInit()
     except Exception:

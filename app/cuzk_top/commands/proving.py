@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuzk_top import paths, prover_process, terminal
-from cuzk_top.progress import Progress
+from cuzk_top import prover_process
 from cuzk_top.prover_process import Outcome, ProverProcess
 
 if TYPE_CHECKING:
     from cuzk_top.collector import Recorder
     from cuzk_top.live import LiveSession
+    from cuzk_top.progress import Progress
     from cuzk_top.sources.ring import RingSource
 
 STOPPED = 130
@@ -40,7 +40,8 @@ def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit
 
 
 def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops: bool) -> int:
-    # numpy and pyarrow load while the prover starts, on another core.
+    # These, numpy and pyarrow load while the prover starts, on another core.
+    from cuzk_top import terminal  # noqa: PLC0415
     from cuzk_top.live import LiveSession  # noqa: PLC0415
     from cuzk_top.sources.absent import AbsentRing  # noqa: PLC0415
     from cuzk_top.sources.ring import RingSource  # noqa: PLC0415
@@ -50,6 +51,7 @@ def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops
     recorder, trace = _recorder(args, job) if isinstance(source, RingSource) else (None, None)
     absent = AbsentRing(prover.pid, source, prover.running, clock) if isinstance(source, str) else source
     session = LiveSession(absent, prover.pid, clock, recorder, prover)
+    prover.when_over(session.collector.hurry)
     on_screen = terminal.interactive() and _still_running_after(prover, SCREEN_AFTER_S)
     left = ""
     try:
@@ -84,7 +86,7 @@ def _ring(prover: ProverProcess) -> RingSource | str:
 
 def _recorder(args: argparse.Namespace, job: str) -> tuple[Recorder | None, Path | None]:
     """The recording and its place; without one, a line says why and proving goes on."""
-    from cuzk_top import machine, recording  # noqa: PLC0415
+    from cuzk_top import machine, paths, recording  # noqa: PLC0415
 
     stamp = time.strftime("%Y%m%d-%H%M%S")
     try:
@@ -105,6 +107,8 @@ def _still_running_after(prover: ProverProcess, seconds: float) -> bool:
 
 def _follow(session: LiveSession, prover: ProverProcess, *, quiet_start: bool) -> Outcome:
     """Print progress until the prover has ended and everything it traced was read; Ctrl-C stops it."""
+    from cuzk_top.progress import Progress  # noqa: PLC0415
+
     progress = Progress(_print)
     if quiet_start:
         progress.skip(session.store.snapshot())
@@ -138,7 +142,7 @@ def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, wit
     snapshot = session.store.snapshot()
     if with_report and outcome.exit_code == 0:
         _print("")
-        _print(report.text(report.facts(snapshot)))
+        _print(report.text(report.against_past(snapshot)))
     if trace is not None and trace.exists():
         _print(f"trace     {trace}")
     if outcome.exit_code:

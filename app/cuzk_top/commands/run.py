@@ -107,6 +107,7 @@ def _follow(session: LiveSession, program: Program, signals: Signals, *, quiet: 
     while program.running():
         signals.wait(TICK_S, program)
         progress.update(session.store.snapshot())
+    session.collector.hurry()
     session.collector.join()
     progress.update(session.store.snapshot())
 
@@ -117,7 +118,7 @@ def _conclude(session: LiveSession, trace: Path | None, *, with_report: bool) ->
     snapshot = session.store.snapshot()
     if with_report:
         _say("")
-        _say(report.text(report.facts(snapshot)))
+        _say(report.text(report.against_past(snapshot)))
     if trace is not None and trace.exists():
         _say(f"trace     {trace}")
 

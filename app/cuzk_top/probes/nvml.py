@@ -5,6 +5,7 @@ question at its own rate; one that does not come back is named on screen after a
 on. NVML's utilisation is a 5 Hz figure: a cross-check, not the measure of device time.
 """
 
+import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ ALWAYS = ("gpu.0.util", "gpu.0.memory")
 """Counters that are there even without a GPU, to say why they are empty."""
 
 
+NO_DRIVER = "no NVIDIA driver: libnvidia-ml.so.1 not found"
 EXPECTED = frozenset({"util", "memory"})
 
 
@@ -244,6 +246,9 @@ class NvmlProbe:
     def _run(self) -> None:
         try:
             if self._library is None:
+                if not driver():
+                    self._give_up(NO_DRIVER)
+                    return
                 import pynvml  # noqa: PLC0415 (here, so that a viewer without a GPU does not wait for it)
 
                 self._library = pynvml
@@ -275,11 +280,20 @@ class NvmlProbe:
             self._reasons = dict.fromkeys(ALWAYS, why)
 
 
+def driver() -> bool:
+    """Whether there is a driver to ask; without one, its binding need not be loaded (10 ms)."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def reason(error: Exception) -> str:
     """Why NVML did not start, in words that say what is lacking."""
     name = type(error).__name__
     if name == "NVMLError_LibraryNotFound":
-        return "no NVIDIA driver: libnvidia-ml.so.1 not found"
+        return NO_DRIVER
     if name == "NVMLError_DriverNotLoaded":
         return "the NVIDIA driver is not loaded"
     if name == "ModuleNotFoundError":

@@ -118,6 +118,15 @@ def command(pid: int) -> str:
         return "?"
 
 
+LANE_GB_S = (0.25, 0.5, 0.985, 1.969, 3.938, 7.563)
+"""GB/s of one PCIe lane in one direction, by generation from 1 on: the line rate less its coding."""
+
+
+def _link(library: Any, handle: Any) -> float:
+    generation = int(library.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+    return LANE_GB_S[generation - 1] * int(library.nvmlDeviceGetMaxPcieLinkWidth(handle))
+
+
 def limits(library: Any, handle: Any) -> dict[str, str]:
     """What does not change: the card's name, and the natural limits of its counters."""
     name = library.nvmlDeviceGetName(handle)
@@ -126,10 +135,12 @@ def limits(library: Any, handle: Any) -> dict[str, str]:
         "memory": lambda: library.nvmlDeviceGetMemoryInfo(handle).total / GIB,
         "power": lambda: library.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         "clock": lambda: float(library.nvmlDeviceGetMaxClockInfo(handle, library.NVML_CLOCK_SM)),
+        "pcie_in": lambda: _link(library, handle),
+        "pcie_out": lambda: _link(library, handle),
     }
     for counter, ask in tops.items():
         try:
             facts[f"top.{counter}"] = str(ask())
-        except (library.NVMLError, AttributeError):
+        except (library.NVMLError, AttributeError, IndexError):
             continue
     return facts

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from textual.strip import Strip
 
 from cuzk_top import figures, stats
-from cuzk_top.facts import device_words
+from cuzk_top.device_figures import DeviceFigures, device_figures
+from cuzk_top.devicetime import Split
 from cuzk_top.model import Snapshot
 from cuzk_top.theme import Theme
 from cuzk_top.widgets.canvas import Canvas
@@ -29,6 +31,18 @@ class Field(NamedTuple):
         return sum(len(text) for text, _, _ in self.words)
 
 
+class JobNow(NamedTuple):
+    """How far the newest job is; empty where that is not known."""
+
+    done: str = ""
+    """Partitions done, of how many."""
+    eta: str = ""
+    late: str = ""
+    """By how much it is late, if that is worth a word."""
+    against: str = ""
+    """What it is late against."""
+
+
 class Title(NamedTuple):
     """What the header says beyond the snapshot."""
 
@@ -43,6 +57,7 @@ class Title(NamedTuple):
     """A message to the user; takes the right end of line 1."""
     frames: str
     """How often the picture moves, if that is less often than it should."""
+    job_now: JobNow | None = None
 
 
 def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
@@ -54,6 +69,58 @@ def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
             break
         shown.remove(worst)
     return shown
+
+
+def device_fields(devices: Sequence[DeviceFigures], room: int) -> list[Field]:
+    """What the GPUs did, as far as it goes into `room` cells: the parts of their time are never left out."""
+    if not devices:
+        return []
+    if len(devices) == 1:
+        (one,) = devices
+        wide = _split(_name(one), one.split, "  ")
+        beside = _beside(one)
+        first = wide if wide.width <= room else _split(f"GPU{one.index}", one.split, " ")
+        return [first, *([Field(4, (beside,))] if beside[0] else [])]
+    full: tuple[Word, ...] = ()
+    plain: tuple[Word, ...] = ()
+    short: tuple[Word, ...] = (("kernel/copy/idle % ", "dim", False),)
+    for device in devices:
+        between: tuple[Word, ...] = ((" " * 3, "dim", False),) if full else ()
+        text, role, bold = _beside(device)
+        beside = (f" {text}" if text else "", role, bold)
+        full += (*between, *_split(_name(device), device.split, "  ").words, beside)
+        plain += (*between, *_split(f"GPU{device.index}", device.split, " ").words)
+        parts = "/".join(map(str, device.split.percent()))
+        short += ((f" {device.index} ", "dim", False), (parts, "ink", True))
+    whole = _split(f"{len(devices)} GPUs", sum((d.split for d in devices), Split(0, 0, 0)), " ")
+    choices = [Field(0, words) for words in (full, plain, short)]
+    return [next((field for field in choices if field.width <= room), whole)]
+
+
+def _name(device: DeviceFigures) -> str:
+    return f"GPU{device.index} {device.name}".rstrip()
+
+
+def _split(name: str, split: Split, gap: str) -> Field:
+    kernel, copy, idle = map(str, split.percent())
+    return Field(
+        0,
+        (
+            (f"{name}{gap}kernel ", "dim", False),
+            (kernel, "ink", True),
+            (f"{gap}copy ", "dim", False),
+            (copy, "ink", True),
+            (f"{gap}idle ", "dim", False),
+            (f"{idle} %", "ink", True),
+        ),
+    )
+
+
+def _beside(device: DeviceFigures) -> Word:
+    """Other truths of the same time: what the host claimed, and what NVML says."""
+    figures_ = [("held", device.held_percent), ("nvml", None if device.nvml is None else round(device.nvml))]
+    known = ", ".join(f"{label} {figure}" for label, figure in figures_ if figure is not None)
+    return (f"({known})" if known else "", "dim", False)
 
 
 class Header(Canvas):
@@ -82,16 +149,21 @@ class Header(Canvas):
         fields = [Field(0, ((title.job or snapshot.session.name or "session", "ink", True),))]
         if snapshot.session.pid:
             fields.append(Field(6, (("pid ", "dim", False), (str(snapshot.session.pid), "text", False))))
+        job = title.job_now or JobNow()
+        if job.done:
+            fields.append(Field(1, ((job.done, "text", False),)))
         fields.append(Field(0, ((f"{elapsed / 1e9:.1f} s", "ink", True),)))
-        fields.append(Field(1, (("proofs ", "dim", False), (figures.count(count), "text", False))))
+        if job.eta:
+            fields.append(Field(1, (("eta ", "dim", False), (job.eta, "text", False))))
+        fields.append(Field(2, (("proofs ", "dim", False), (figures.count(count), "text", False))))
         if durations:
-            fields.append(Field(2, (("last ", "dim", False), (figures.spaced(durations[-1]), "text", False))))
+            fields.append(Field(3, (("last ", "dim", False), (figures.spaced(durations[-1]), "text", False))))
         if len(durations) > 1:
             median = figures.spaced(int(statistics.median(durations)))
-            fields.append(Field(3, (("median ", "dim", False), (median, "text", False))))
+            fields.append(Field(4, (("median ", "dim", False), (median, "text", False))))
         if running is not None:
             since = figures.spaced(max(0, snapshot.now_ns - running))
-            fields.append(Field(4, (("proving for ", "dim", False), (since, "text", False))))
+            fields.append(Field(5, (("proving for ", "dim", False), (since, "text", False))))
         line = Line(self._theme, width, "bar")
         if self._theme.depth == "mono" and not title.strong:
             line.put(f"[{title.badge}]", "ink", True)
@@ -100,33 +172,33 @@ class Header(Canvas):
         else:
             line.put(f" {title.badge} ", "label", True, "held")
         line.put(" ")
-        notice = title.notice
-        room = width - line.x - (len(notice) + 3 if notice else 1)
+        notice, late = title.notice, f" LATE {job.late} " if job.late else ""
+        against = f"{job.against}  " if late and width >= 100 and not notice else ""
+        end = width - (len(late) + len(against) + 2 if late else 0)
+        room = end - line.x - (len(notice) + 3 if notice else 1)
         for number, field in enumerate(fit(fields, room, 2)):
             self._put(line, field, 2 if number else 0)
         if notice:
-            line.right(notice, width - 1, "ink")
+            line.right(notice[: max(0, end - 1 - line.x)], end - 1, "ink")
+        if late:
+            line.right(against, width - 1 - len(late), "dim").put(late, "label", True, "cost")
         return line
 
     def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
         lost = snapshot.lost
         fields = [Field(2, ((title.backend, "ink", True),))] if title.backend else []
-        devices = device_words(snapshot)
-        if devices:
-            words: tuple[Word, ...] = (("GPU " if len(snapshot.devices) == 1 else "GPUs ", "dim", False),)
-            for label, figure in devices:
-                words += ((label, "dim", False), (figure, "ink", True))
-            fields.append(Field(0, words))
+        start = 2 if width >= 80 else 1
+        spans = Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False)))
+        loss = Field(0, (("lost ", "dim", False), (figures.count(lost), "cost" if lost else "ink", True)))
+        room = width - start - 1 - spans.width - loss.width - 2 * 2
+        fields += device_fields(device_figures(snapshot), room)
         gpu_at = len(fields)
         if title.gpu:
             fields.append(Field(4, (("GPU ", "dim", False), (title.gpu, "text", False))))
-        fields.append(Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False))))
-        fields.append(
-            Field(0, (("lost ", "dim", False), (figures.count(lost), "cost" if lost else "ink", True)))
-        )
+        fields += [spans, loss]
         if snapshot.viewer_cpu is not None:
             share = f"{snapshot.viewer_cpu:.0f}%"
-            words = (("viewer ", "dim", False), (share, "text", False))
+            words: tuple[Word, ...] = (("viewer ", "dim", False), (share, "text", False))
             if width >= 140:
                 words = (*words, (" of a core", "dim", False))
             if title.frames and width >= 100:
@@ -136,7 +208,7 @@ class Header(Canvas):
             fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
         if snapshot.problems:
             fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
-        line = Line(self._theme, width, "bar").put("  " if width >= 80 else " ")
+        line = Line(self._theme, width, "bar").put(" " * start)
         room = width - line.x - 1
         full = sum(field.width for field in fields)
         gap = 3 if full + 3 * (len(fields) - 1) <= room else 2

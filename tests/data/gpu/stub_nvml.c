@@ -133,6 +133,19 @@ int nvmlDeviceGetTemperatureV(device gpu, struct temperature *temperature)
     return called("temperature", gpu);
 }
 
+/* GPU 0: generation 4, 8 lanes; GPU 1: a generation that nobody knows yet. */
+int nvmlDeviceGetMaxPcieLinkGeneration(device gpu, unsigned *generation)
+{
+    *generation = gpu == 1 ? 4 : 99;
+    return called("link", gpu);
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(device gpu, unsigned *width)
+{
+    *width = 8;
+    return called("link", gpu);
+}
+
 int nvmlDeviceGetCurrentClocksEventReasons(device gpu, unsigned long long *reasons)
 {
     *reasons = gpu == 2 ? 0x44 : 0x1; /* GPU 1: power cap and hardware thermal; GPU 0: idle */

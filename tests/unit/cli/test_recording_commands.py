@@ -438,3 +438,18 @@ def test_pack_and_export(cuzk_top: Command, program: Path, tmp_path: Path) -> No
     assert done.returncode == 0 and "0 of" in done.stdout
     done = cuzk_top("export", file, tmp_path / "x.csv", "--from", "soon")
     assert done.returncode == 2 and "not a time: 'soon'" in done.stderr
+
+
+@pytest.mark.parametrize("wish", [None, "3"])
+def test_a_program_has_the_environment_that_it_would_have_without_us(
+    cuzk_top: Command, environment: dict[str, str], wish: str | None
+) -> None:
+    """But for what has it traced. The viewer itself keeps numpy from starting threads."""
+    environment.pop("OPENBLAS_NUM_THREADS", None)
+    changes = {} if wish is None else {"OPENBLAS_NUM_THREADS": wish}
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    done = cuzk_top("run", "--", sys.executable, "-c", code, **changes)
+    seen = json.loads(done.stdout.splitlines()[0])
+    added = {name for name in seen if name not in environment | changes}
+    assert {name.partition("_")[0] for name in added} <= {"CUZK", "CUDA", "NVTX", "LC"}
+    assert seen.get("OPENBLAS_NUM_THREADS") == wish

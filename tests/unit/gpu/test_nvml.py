@@ -84,6 +84,9 @@ def test_everything_a_gpu_tells(stub: Path) -> None:
         "700.0",
         "1980.0",
     )
+    # Generation 4: 16 GT/s, 128 of 130 bits are data: 1.969 GB/s a lane. Nothing is said of one nobody knows.
+    assert float(meta["top.gpu.0.pcie_in"]) == pytest.approx(8 * 16 * 128 / 130 / 8, rel=1e-3)
+    assert "top.gpu.1.pcie_in" not in meta
     assert meta["gpu.0.processes"].startswith(f"{os.getpid()} ")
     assert meta["gpu.0.processes"].endswith(" 3.0 GiB")
     assert meta["gpu.1.throttle"] == "power cap, hardware thermal limit"

@@ -13,7 +13,8 @@ cuzk_trace_name *cuzk_gpu__name(const char *text, const char *a0, const char *a1
 enum { CUZK_GPU__MOST_NAMES = 4096 };
 
 /* Record kernels, copies, fills and waits of this process from now on. 1: recording, or dormant as the ring's
- * `enabled` word says; 0: cuzk_gpu_problem() says why not. Calls after the first change nothing. */
+ * `enabled` word says, and cuzk_gpu_problem() may say what is left out; 0: it says why not. Calls after the first
+ * change nothing. */
 CUZK_GPU_EXPORT int cuzk_gpu_start(void);
 CUZK_GPU_EXPORT const char *cuzk_gpu_problem(void); /* NULL: none */
 
@@ -23,6 +24,7 @@ CUZK_GPU_EXPORT void cuzk_gpu_flush(void);
 /* What this thread launches from here to the matching leave has its innermost open span as parent. Costs some
  * 0.6 us a launch in the whole process from its first use on: CUPTI then reports driver calls too. */
 CUZK_GPU_EXPORT void cuzk_gpu_enter(void);
+CUZK_GPU_EXPORT void cuzk_gpu_enter_as(uint64_t launcher); /* has that span (cuzk_trace__here) as parent */
 CUZK_GPU_EXPORT void cuzk_gpu_leave(void);
 
 #endif
