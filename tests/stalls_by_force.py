@@ -379,7 +379,7 @@ def exposed(of: Trace) -> list[Row]:
 def slow(of: Trace) -> list[Row]:
     found = []
     for device in devices(of):
-        for link in ("memcpy.h2d", "memcpy.d2h"):
+        for link, limit in (("memcpy.h2d", "pcie_in"), ("memcpy.d2h", "pcie_out")):
             large = [
                 op
                 for op in of.ops
@@ -387,6 +387,8 @@ def slow(of: Trace) -> list[Row]:
                 and op["a0"] >= 16_000_000
             ]  # fmt: skip
             best = max((op["a0"] / max(1, op["end"] - op["start"]) for op in large), default=0.0)
+            carries = float(of.meta.get(f"top.gpu.{device}.{limit}", 0))
+            best = carries if best < 0.5 * carries else best
             groups: dict[int, list[Row]] = defaultdict(list)
             for op in large:
                 if op["a0"] / max(1, op["end"] - op["start"]) < 0.5 * best:
@@ -557,7 +559,9 @@ def tails(of: Trace) -> list[Row]:
         sums = [
             row
             for row in of.host
-            if row["text"].startswith("msm.") and row["on"] != "async" and not row["flags"] & OPEN
+            if row["text"].startswith("msm.")
+            and not row["text"].endswith(".wait")
+            and row["on"] != "async" and not row["flags"] & OPEN
             and row["start"] >= proof["start"] and row["end"] <= proof["end"]
         ]  # fmt: skip
         if not sums:

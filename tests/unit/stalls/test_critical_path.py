@@ -124,6 +124,30 @@ def test_a_worker_that_was_idle_until_work_arrived() -> None:
     assert path(trace, 1_000) == [("synthesis", 0, 400), ("", 400, 410), ("gpu", 410, 1_000)]
 
 
+def test_a_thread_of_its_own_for_one_call() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    trace.span("parse", 0, 200)
+    trace.flow(1, 200, 1, arrives=False)
+    trace.flow(1, 230, 2, arrives=True)  # in no span: the thread has just begun
+    trace.span("msm.b_g2", 250, 800, thread=2)
+    trace.flow(2, 810, 2, arrives=False)
+    trace.span("msm.b_g2.wait", 300, 820)
+    trace.flow(2, 820, 1, arrives=True)
+    assert path(trace, 1_000) == [
+        ("parse", 0, 200),
+        ("", 200, 250),
+        ("msm.b_g2", 250, 800),
+        ("", 800, 810),
+        ("msm.b_g2.wait", 810, 820),
+        ("prove", 820, 1_000),
+    ]
+    what = whatif(trace, 1_000)
+    cut = Cut({2: (np.array([ns(250)]), np.array([ns(800)]))})
+    # without the call the wait would begin at 300 and be over at once
+    assert what.saved([cut]) == [(820 - 300 - 0) * US]
+
+
 def test_an_async_job_is_driven_by_its_children() -> None:
     trace = Trace()
     job = trace.job("prove", 0, 1_000)

@@ -100,6 +100,15 @@ def test_at_half_of_the_best_a_copy_is_not_slow() -> None:
     assert not silent(slow(24.9).analyse(40_000), "copy.slow")
 
 
+def test_where_no_copy_is_fast_the_link_itself_is_the_measure() -> None:
+    trace = Trace(meta={"top.gpu.0.pcie_in": "63.0"})
+    stage = trace.span("prove", 0, 40_000)
+    trace.work("memcpy.h2d.pageable", 0, 20_000, stage, size=160 * MB)
+    assert "at 8.00 of 63.0 GB/s" in the(trace.analyse(40_000), "copy.slow").sentence
+    trace.meta["top.gpu.0.pcie_in"] = "16.0"  # half of that is what it reached
+    assert silent(trace.analyse(40_000), "copy.slow")
+
+
 def test_copies_inside_the_device_are_no_link() -> None:
     trace = slow(8.0)
     trace.work("memcpy.d2d", 30_000, 30_010, size=500 * MB)
@@ -402,6 +411,16 @@ def test_the_proof_waits_for_one_multiplication_on_the_cpu() -> None:
     assert spots(found) == [(6_000, 9_000)] and found.saved_ns == 3_000_000 and found.cost_ns == 0
     # the device's idle time is the effect
     assert found in the(of, "idle.host", "msm.b_g2").causes
+
+
+def test_the_wait_for_a_multiplication_is_not_one() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.work("msm", 100, 6_000, trace.span("quotient", 0, 500))
+    trace.span("msm.b_g2", 500, 9_000, thread=2)
+    trace.span("msm.b_g2.wait", 6_000, 9_010)
+    trace.span("verify", 9_010, 10_000)
+    assert spots(the(trace.analyse(10_000), "tail.cpu")) == [(6_000, 9_000)]
 
 
 def test_multiplications_one_after_another_are_no_tail() -> None:
