@@ -182,8 +182,15 @@ def idle(of: Trace) -> list[Row]:
         nowork = shared(free, inverse(of.jobs, low, high))
         if nowork:
             found.append(finding("idle.nowork", device, total(nowork), len(nowork), joined(nowork), []))
-        gaps = [describe(of, mine, a, b) for a, b in shared(free, of.jobs)]
+        gone = min((t for t, text in of.marks if text == f"GPU {device} fell off the bus"), default=high)
+        early, late = [(low, gone)], [(gone, high)] if gone < high else []
+        gaps = pieces(of, [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), early)])
         found += grouped(of, gaps, device, high - low)
+        if late:
+            after = pieces(of, [describe(of, mine, a, b) for a, b in shared(shared(free, of.jobs), late)])
+            where = [(gap["start"], gap["end"]) for gap in after]
+            weighted = [(gap["span"], gap["end"] - gap["start"]) for gap in after if gap["span"]]
+            found.append(finding("gpu.lost", device, total(where), 1, joined(where), ids(weighted)))
     return found
 
 
@@ -214,6 +221,49 @@ def describe(of: Trace, ops: list[Row], a: int, b: int) -> Row:
     }  # fmt: skip
 
 
+def pieces(of: Trace, gaps: list[Row]) -> list[Row]:
+    """Unexplained gaps cut where the launching thread's outermost spans begin and end."""
+    found = []
+    for gap in gaps:
+        thread = thread_of(of, gap["before"], gap["after"], gap["start"])
+        if gap["rule"] != "idle.unknown" or thread is None:
+            found.append(gap)
+            continue
+        own = [
+            row
+            for row in of.host
+            if row["track"] == thread and row["on"] != "async" and not row["job"] and not row["claim"]
+        ]
+        outer = [
+            row
+            for row in own
+            if not any(
+                other is not row and within(row, other) and other["depth"] < row["depth"] for other in own
+            )
+        ]
+        edges = {gap["start"], gap["end"]}
+        for row in outer:
+            edges |= {t for t in (row["start"], row["end"]) if gap["start"] < t < gap["end"]}
+        for a, b in pairwise(sorted(edges)):
+            span = cover(of, gap["before"], gap["after"], a, b, thread) if len(edges) > 2 else None
+            rule = "idle.unknown" if span is None else "idle.host"
+            found.append(gap | {"start": a, "end": b, "span": span, "rule": rule})
+    return found
+
+
+def thread_of(of: Trace, before: Row | None, after: Row | None, a: int) -> int | None:
+    """The launching thread; the job's own where nothing was launched."""
+    for op in (after, before):
+        parent = of.launcher(op) if op else None
+        if parent is not None:
+            return int(parent["track"])
+    if before is None and after is None:
+        jobs = [row for row in of.host if row["job"] and row["on"] != "async"]
+        jobs = [row for row in jobs if row["start"] <= a < row["end"]]
+        return jobs[-1]["track"] if jobs else None
+    return None
+
+
 def within(inner: Row, outer: Row) -> bool:
     return (
         inner["track"] == outer["track"]
@@ -223,14 +273,12 @@ def within(inner: Row, outer: Row) -> bool:
     )
 
 
-def cover(of: Trace, before: Row | None, after: Row | None, a: int, b: int) -> Row | None:
+def cover(
+    of: Trace, before: Row | None, after: Row | None, a: int, b: int, thread: int | None = None
+) -> Row | None:
     """The deepest span with 60 % of the gap on the launching thread, else that with most of it anywhere."""
-    thread = None
-    for op in (after, before):
-        parent = of.launcher(op) if op else None
-        if parent is not None:
-            thread = parent["track"]
-            break
+    if thread is None:
+        thread = thread_of(of, before, after, a)
     best: dict[int, Row] = {}
     for row in of.host:
         if row["claim"] or row["on"] == "async":
@@ -331,7 +379,7 @@ def exposed(of: Trace) -> list[Row]:
 def slow(of: Trace) -> list[Row]:
     found = []
     for device in devices(of):
-        for link in ("memcpy.h2d", "memcpy.d2h"):
+        for link, limit in (("memcpy.h2d", "pcie_in"), ("memcpy.d2h", "pcie_out")):
             large = [
                 op
                 for op in of.ops
@@ -339,6 +387,8 @@ def slow(of: Trace) -> list[Row]:
                 and op["a0"] >= 16_000_000
             ]  # fmt: skip
             best = max((op["a0"] / max(1, op["end"] - op["start"]) for op in large), default=0.0)
+            carries = float(of.meta.get(f"top.gpu.{device}.{limit}", 0))
+            best = carries if best < 0.5 * carries else best
             groups: dict[int, list[Row]] = defaultdict(list)
             for op in large:
                 if op["a0"] / max(1, op["end"] - op["start"]) < 0.5 * best:
@@ -369,7 +419,7 @@ def faults(of: Trace) -> list[Row]:
         row
         for row in of.host
         if row["flags"] & FAULTS and not row["job"] and not row["claim"] and row["on"] != "async"
-        and row["end"] > row["start"]
+        and row["end"] > row["start"] and not row["text"].endswith(".worker")
     ]  # fmt: skip
     if not counted:
         return []
@@ -393,14 +443,18 @@ def faults(of: Trace) -> list[Row]:
             continue
         length = row["end"] - row["start"]
         usually = middle([other["end"] - other["start"] for other in others])
+        fewer = middle([other["minflt"] for other in others])
         burst = (
             row["minflt"] * 1e9 / length > 5 * usual
             and row["minflt"] >= 1_000
-            and row["minflt"] > 1.5 * middle([other["minflt"] for other in others])
+            and row["minflt"] > 1.5 * fewer
         )
-        if (burst or row["majflt"]) and length - usually > 0.1 * usually:
+        able = row["majflt"] * 10_000_000 + ((row["minflt"] - fewer) * 300_000 if burst else 0)
+        excess = length - usually
+        if (burst or row["majflt"]) and excess > 0.1 * usually and able >= 0.5 * excess:
             slow_ones.append((row, length - usually))
     groups: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+    proofs = sum(row["job"] for row in of.host)
     for row, excess in slow_ones:
         most = 0.6 * (row["minflt"] + row["majflt"])
         if not any(
@@ -417,6 +471,7 @@ def faults(of: Trace) -> list[Row]:
             ids(group),
         )
         for group in groups.values()
+        if sum(excess for _, excess in group) > 0.005 * of.job_ns / max(1, proofs)
     ]  # fmt: skip
 
 
@@ -504,7 +559,9 @@ def tails(of: Trace) -> list[Row]:
         sums = [
             row
             for row in of.host
-            if row["text"].startswith("msm.") and row["on"] != "async" and not row["flags"] & OPEN
+            if row["text"].startswith("msm.")
+            and not row["text"].endswith(".wait")
+            and row["on"] != "async" and not row["flags"] & OPEN
             and row["start"] >= proof["start"] and row["end"] <= proof["end"]
         ]  # fmt: skip
         if not sums:

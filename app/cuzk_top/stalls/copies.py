@@ -19,8 +19,10 @@ from cuzk_top.stalls.intervals import Int64s, Measure, Set
 from cuzk_top.stalls.scene import DeviceTime
 from cuzk_top.stalls.whatif import Cut
 
-LINKS = ("memcpy.h2d", "memcpy.d2h")
-"""Copies that cross the link to the host, by the beginning of their name."""
+LINKS = {"memcpy.h2d": "pcie_in", "memcpy.d2h": "pcie_out"}
+"""Copies that cross the link to the host, by the beginning of their name, and the counter whose limit that
+is.
+"""
 
 
 def exposed(graph: Graph) -> list[Draft]:
@@ -96,24 +98,36 @@ def _exposed(
 
 
 def slow(graph: Graph) -> list[Draft]:
-    """Large copies over a link at less than half of its best rate in this trace, by device and kind."""
+    """Large copies over a link at less than half of its best rate in this window, by device and kind; where
+    all of them are slower than that, of what the link can carry by the session's metadata.
+    """
     limits, records = graph.scene.limits, graph.records
     ops = records.ops
     length = np.maximum(1, ops.end - ops.start)
     touch = (ops.end > graph.scene.low) & (ops.start < graph.scene.high)
     large = (ops.kind == KIND_GPU_MEMCPY) & (ops.a0 >= limits.copy_bytes)
     drafts = list[Draft]()
-    for link in LINKS:
+    for link, limit in LINKS.items():
         names = [int(n) for n in np.unique(ops.name) if records.text(int(n)).startswith(link)]
         crossing = np.flatnonzero(large & np.isin(ops.name, names))
         for device in np.unique(records.device[crossing]).tolist():
             here = crossing[records.device[crossing] == device]
             rate = ops.a0[here] / length[here]
             peak = float(rate.max())
+            carries = _number(graph.scene.snapshot.session.meta.get(f"top.gpu.{device}.{limit}"))
+            if peak < limits.slow_rate * carries:
+                peak = carries
             behind = here[(rate < limits.slow_rate * peak) & touch[here]]
             for name in np.unique(ops.name[behind]).tolist():
                 drafts.append(_slow(graph, device, behind[ops.name[behind] == name], peak))
     return drafts
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
 
 
 def _slow(graph: Graph, device: int, mine: Int64s, peak: float) -> Draft:
@@ -137,8 +151,8 @@ def _slow(graph: Graph, device: int, mine: Int64s, peak: float) -> Draft:
             len(mine),
             f"{figures.si(size)}B of {name} at {figures.three(rate)} of {figures.three(peak)} GB/s: {why}"
             f"{figures.spaced(int(excess.sum()))} longer than at the link's best",
-            f"fires under {share(graph.scene.limits.slow_rate)} of the best rate of any copy from "
-            f"{figures.si(graph.scene.limits.copy_bytes)}B on in this window ({figures.three(peak)} GB/s)",
+            f"fires under {share(graph.scene.limits.slow_rate)} of the link's best rate for copies from "
+            f"{figures.si(graph.scene.limits.copy_bytes)}B on ({figures.three(peak)} GB/s)",
             (
                 f"excess = {figures.spaced(int(length.sum()))} less {figures.si(size)}B at "
                 f"{figures.three(peak)} GB/s: {figures.spaced(int(excess.sum()))}",

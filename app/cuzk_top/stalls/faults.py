@@ -2,7 +2,8 @@
 
 A span's minor faults a second against the session's median: of the samples of ``host.minflt`` where there are
 any, else of all spans whose faults were counted. Major faults (pages read from a disk) count whatever their
-rate. Of nested spans the innermost that took most of the faults is named.
+rate. Faults must be able to explain the excess. Of nested spans the innermost that took most of the faults is
+named; workers' spans are left out, their faults are in the stage's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from cuzk_top import figures
 from cuzk_top.devicetime import union
 from cuzk_top.stalls import intervals, siblings
-from cuzk_top.stalls.draft import Draft, described, evidence, times
+from cuzk_top.stalls.draft import Draft, described, evidence, share, times
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.intervals import Int64s
@@ -24,6 +25,8 @@ MORE = 1.5
 MOST = 0.6
 """A span inside that took this share of a span's faults is named in its place."""
 PAGE_BYTES = 4096
+WORKER = ".worker"
+"""Ending of the names of spans of a stage's worker threads; the stage counts their faults as its own."""
 
 
 def find(graph: Graph) -> list[Draft]:
@@ -31,6 +34,9 @@ def find(graph: Graph) -> list[Draft]:
     scene, records, limits = graph.scene, graph.records, graph.scene.limits
     host = records.host
     counted = host.measured & ~records.in_lane["claim"] & ~records.in_lane["job"] & records.on_thread
+    names = np.unique(host.name)
+    workers = [int(name) for name in names if records.text(int(name)).endswith(WORKER)]
+    counted &= ~np.isin(host.name, workers)
     counted &= (host.end > scene.low) & (host.start < scene.high) & (host.end > host.start)
     if not counted.any():
         return []
@@ -42,11 +48,17 @@ def find(graph: Graph) -> list[Draft]:
     burst &= host.minflt > MORE * others.faults
     excess = length - others.median_ns
     slower = (others.others >= limits.siblings) & (excess > limits.slower * others.median_ns)
+    able = np.where(burst, host.minflt - others.faults, 0) * limits.minor_fault_ns
+    able += host.majflt * limits.major_fault_ns
+    slower &= able >= limits.explains * excess
     found = np.flatnonzero(counted & slower & (burst | (host.majflt > 0)))
     found = found[~_explained_inside(graph, found)]
+    least = limits.group_share * scene.proof_ns / max(1, len(scene.proofs))
     return [
-        _draft(graph, found[host.name[found] == name], excess, others.median_ns, usual, source)
+        _draft(graph, mine, excess, others.median_ns, usual, source)
         for name in np.unique(host.name[found]).tolist()
+        for mine in [found[host.name[found] == name]]
+        if int(excess[mine].sum()) > least
     ]
 
 
@@ -81,7 +93,8 @@ def _draft(graph: Graph, mine: Int64s, excess: Int64s, median: Int64s, usual: fl
     rate = minor * 1e9 / max(1, length)
     what = described(records, host, int(worst))
     if major:
-        text = f"{figures.si(major)} major faults in {what}{times(len(mine))}: pages read from a disk"
+        plural = "s" if major > 1 else ""
+        text = f"{figures.si(major)} major fault{plural} in {what}{times(len(mine))}: pages read from a disk"
     else:
         text = f"{figures.si(minor)} minor faults in {what}{times(len(mine))}: first touch"
     return Draft(
@@ -97,7 +110,8 @@ def _draft(graph: Graph, mine: Int64s, excess: Int64s, median: Int64s, usual: fl
             text,
             f"fires over {limits.fault_rate:g} x the median of {source} ({figures.si(usual)}/s) or with "
             f"major faults, "
-            f"over {limits.fault_least:,} faults, {100 * limits.slower:g} % slower than siblings",
+            f"over {limits.fault_least:,} faults, {100 * limits.slower:g} % slower than siblings, by over "
+            f"{share(limits.group_share)} of a proof",
             (
                 f"{figures.si(rate)} faults/s, {figures.si(minor * PAGE_BYTES)}B if in pages of 4 KiB",
                 f"excess = {figures.spaced(length)} less its siblings' median "

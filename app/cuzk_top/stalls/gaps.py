@@ -8,7 +8,9 @@ A gap is a stretch of a device without any work while a job was open. In this or
 2. *launch*: it is shorter than a launch takes, between two pieces of work.
 3. *host*: a span that is no job covers enough of it, on the thread that launched what came after (else
    before; else on any). If that span waited for another thread, what that thread did counts.
-4. *unknown*.
+4. *unknown*. If the launching thread (a job's own, where nothing was launched) was in several spans
+meanwhile, one after another, the gap is first cut where the outermost of them begin and end: each piece
+waited for its own.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 
 from cuzk_top.stalls import intervals
 from cuzk_top.stalls.graph import Graph
+from cuzk_top.stalls.hosts import Hosts
 from cuzk_top.stalls.intervals import Int64s, Set, pairs
 from cuzk_top.stalls.records import Bools
 
@@ -27,9 +30,9 @@ SYNC, LAUNCH, HOST, UNKNOWN, GONE = range(5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
-    """Gaps in order of device and start. `before` and `after` are the work around each (-1: none, the job
-    began or ended), `span` the host span that covers it and `wait` the synchronise that drained it (-1:
-    none).
+    """Gaps in order of device and start. `before` and `after` are the work around each, or around the gap
+    that it was cut from (-1: none, the job began or ended), `span` the host span that covers it and `wait`
+    the synchronise that drained it (-1: none). `closes` is `after` where the gap reaches up to it, else -1.
     """
 
     start: Int64s
@@ -41,6 +44,7 @@ class Gaps:
     span: Int64s
     wait: Int64s
     reason: Int64s
+    closes: Int64s
 
     @property
     def length(self) -> Int64s:
@@ -54,12 +58,12 @@ def find(graph: Graph, gone: dict[int, int]) -> Gaps:
     used = [device for device in scene.devices if device.used]
     if not used:
         nothing = np.empty(0, np.int64)
-        return Gaps(*([nothing] * 9))
+        return Gaps(*([nothing] * 10))
     idle = [_cut(intervals.both(device.idle, scene.jobs), gone.get(device.index)) for device in used]
     start, end = np.concatenate([one[0] for one in idle]), np.concatenate([one[1] for one in idle])
     device = np.repeat(np.array([one.index for one in used]), [len(one[0]) for one in idle])
     before, after = _around(graph, start, end, device)
-    track = _thread(graph, before, after)
+    track = _thread(graph, before, after, start)
     span = _covering(graph, track, start, end)
     wait = _drained(graph, start, end, before, after)
     launcher = np.append(graph.records.launcher, -1)
@@ -69,9 +73,50 @@ def find(graph: Graph, gone: dict[int, int]) -> Gaps:
     reason = np.select(
         [(wait >= 0) & (inside | (span < 0)), short, span >= 0], [SYNC, LAUNCH, HOST], default=UNKNOWN
     )
+    found = _in_pieces(graph, Gaps(start, end, device, before, after, track, span, wait, reason, after))
     for number, since in gone.items():
-        reason[(device == number) & (start >= since)] = GONE
-    return Gaps(start, end, device, before, after, track, span, wait, reason)
+        found.reason[(found.device == number) & (found.start >= since)] = GONE
+    return found
+
+
+def _in_pieces(graph: Graph, found: Gaps) -> Gaps:
+    """The same with unexplained gaps cut along the outermost spans of their threads, jobs and claims
+    apart.
+    """
+    host, records = graph.records.host, graph.records
+    inner = Hosts(records, records.in_lane["claim"] | records.in_lane["job"])
+    parts: list[tuple[Int64s, Int64s, Int64s]] = []  # start, end, the gap it is of
+    unknown = (found.reason == UNKNOWN) & np.isin(found.track, inner.tracks)
+    keys = np.unique(np.stack([found.device, found.track], axis=1)[unknown], axis=0)
+    for device, track in keys.tolist():
+        mine = np.flatnonzero(unknown & (found.device == device) & (found.track == track))
+        spans = inner.outermost(track)
+        gaps, held = (found.start[mine], found.end[mine]), (host.start[spans], host.end[spans])
+        for start, end in (intervals.both(gaps, held), intervals.without(gaps, held)):
+            parts.append((start, end, mine[np.searchsorted(gaps[1], start, side="right")]))
+    if not parts:
+        return found
+    start, end, of = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    whole = np.setdiff1d(np.arange(len(found.start)), of)
+    of = np.concatenate([whole, of])
+    start, end = np.concatenate([found.start[whole], start]), np.concatenate([found.end[whole], end])
+    order = np.lexsort((start, found.device[of]))
+    of, start, end = of[order], start[order], end[order]
+    cut = end - start < found.length[of]
+    span = found.span[of]
+    span[cut] = _covering(graph, found.track[of][cut], start[cut], end[cut])
+    return Gaps(
+        start,
+        end,
+        found.device[of],
+        found.before[of],
+        found.after[of],
+        found.track[of],
+        span,
+        found.wait[of],
+        np.where(cut & (span >= 0), HOST, found.reason[of]),
+        np.where(end == found.end[of], found.after[of], -1),
+    )
 
 
 def _cut(of: Set, at: int | None) -> Set:
@@ -101,9 +146,16 @@ def _around(graph: Graph, start: Int64s, end: Int64s, device: Int64s) -> tuple[I
     return before, after
 
 
-def _thread(graph: Graph, before: Int64s, after: Int64s) -> Int64s:
+def _thread(graph: Graph, before: Int64s, after: Int64s, start: Int64s) -> Int64s:
+    """The thread that launched what came after, else before; without either, the job's own; -1: not known."""
     threads = np.append(graph.launch_track, -1)
-    return np.where(threads[after] >= 0, threads[after], threads[before])
+    found = np.where(threads[after] >= 0, threads[after], threads[before])
+    alone = (before < 0) & (after < 0)
+    for proof in graph.scene.proofs if alone.any() else ():
+        if graph.records.on_thread[proof.index]:
+            inside = alone & (start >= proof.start) & (start < proof.end)
+            found[inside] = graph.records.host.track[proof.index]
+    return found
 
 
 def _covering(graph: Graph, track: Int64s, start: Int64s, end: Int64s) -> Int64s:

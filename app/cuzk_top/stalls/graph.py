@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cuzk_top.stalls import handovers
 from cuzk_top.stalls.hosts import Hosts
 from cuzk_top.stalls.intervals import Int64s
 from cuzk_top.stalls.records import Bools, Records
@@ -182,7 +183,7 @@ class Graph:
     @cached_property
     def arrivals(self) -> Arrivals:
         """All synchronises whose thread is known, and all hand-overs."""
-        handed = np.array([*self._flows(), *self._locks()], np.int64).reshape(-1, 5)
+        handed = np.array([*handovers.flows(self), *handovers.locks(self)], np.int64).reshape(-1, 5)
         track, start, end, reached, source = (handed[:, i] for i in range(5))
         none = np.full(len(handed), -1, np.int64)
         parts = (self._synchronised(), Arrivals(track, start, end, reached, none, source))
@@ -230,43 +231,6 @@ class Graph:
         pairs.append((alone, np.full(len(alone), -1, np.int64)))
         return np.concatenate([wait for wait, _ in pairs]), np.concatenate([op for _, op in pairs])
 
-    def _flows(self) -> list[tuple[int, int, int, int, int]]:
-        """(track, start, end, reached, source) of each flow that arrives on a thread that waited for it."""
-        flows = self.scene.snapshot.flows
-        inside = (flows.start_ns >= self.records.low) & (flows.start_ns < self.records.high)
-        flows = flows.take(np.flatnonzero(inside))
-        first: dict[tuple[int, int], int] = {}
-        found = []
-        for i in np.argsort(flows.start_ns, kind="stable").tolist():
-            track, t = int(flows.track[i]), int(flows.start_ns[i])
-            key = (self.records.process(track), int(flows.corr[i]))
-            if not int(flows.a0[i]):
-                first[key] = i
-                continue
-            begun = first.get(key)
-            if begun is None or int(flows.track[begun]) == track:
-                continue
-            sent = int(flows.start_ns[begun])
-            since, until = self._waited(track, sent, t)
-            found.append((track, since, until, sent, int(flows.track[begun])))
-        return found
-
-    def _waited(self, track: int, sent: int, arrived: int) -> tuple[int, int]:
-        """The wait that a flow ended: the wait span in which it arrived, or the time before the thread began
-        the outermost span in which it arrived, if it was sent before then; else none.
-        """
-        host, waits = self.records.host, self.wait_spans
-        waits = waits[
-            (host.track[waits] == track) & (host.start[waits] <= arrived) & (host.end[waits] >= arrived)
-        ]
-        if len(waits):
-            return int(host.start[waits[-1]]), int(host.end[waits[-1]])
-        inner = self.hosts.innermost(track)
-        place = int(np.searchsorted(inner.at, arrived, side="right"))
-        idle = np.flatnonzero(inner.span[: max(0, place - 1)] < 0)
-        begun = int(inner.at[idle[-1] + 1]) if len(idle) else arrived
-        return (int(inner.at[idle[-1]]), begun) if sent <= begun < arrived else (arrived, arrived)
-
     @cached_property
     def wait_spans(self) -> Int64s:
         """Places of the host spans that wait, by their name."""
@@ -301,16 +265,3 @@ class Graph:
             return None
         last = max(others, key=lambda i: (int(host.end[i]), i))
         return last, self.claimed(last)
-
-    def _locks(self) -> list[tuple[int, int, int, int, int]]:
-        host = self.records.host
-        if not self.records.in_lane["claim"].any():
-            return []
-        found = []
-        for wait in self.wait_spans.tolist():
-            holder = self.holder(wait)
-            since, until = int(host.start[wait]), int(host.end[wait])
-            if holder is not None and since < int(host.end[holder[0]]) <= until + self.scene.limits.clock_ns:
-                reached = min(int(host.end[holder[0]]), until)
-                found.append((int(host.track[wait]), since, until, reached, int(host.track[holder[0]])))
-        return found

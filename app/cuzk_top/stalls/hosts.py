@@ -61,6 +61,14 @@ class Hosts:
         """Places of one thread's spans in the host spans, by depth and start."""
         return self._spans.get(track, np.empty(0, np.int64))
 
+    def outermost(self, track: int) -> Int64s:
+        """Places of one thread's spans that lie in no other, by start."""
+        host, places = self._records.host, self.spans(track)
+        places = places[np.lexsort((-host.end[places], host.start[places]))]
+        reach = np.maximum.accumulate(host.end[places])
+        alone = np.concatenate([[True], host.start[places][1:] >= reach[:-1]])[: len(places)]
+        return places[alone & (host.end[places] > host.start[places])]
+
     def innermost(self, track: int) -> Innermost:
         """One thread's innermost spans."""
         known = self._innermost.get(track)

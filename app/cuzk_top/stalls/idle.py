@@ -9,13 +9,12 @@ together, unranked: every idle nanosecond is in one finding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 
 from cuzk_top import figures, stages
 from cuzk_top.devicetime import union
-from cuzk_top.stalls import gaps, intervals, lost
+from cuzk_top.stalls import gaps, idle_rest, intervals, lost
 from cuzk_top.stalls.draft import Draft, described, evidence, share, times, when
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.gaps import GONE, HOST, LAUNCH, SYNC, UNKNOWN, Gaps
@@ -52,8 +51,10 @@ def find(graph: Graph) -> Idle:
         drafts += _of_reason(graph, found, np.flatnonzero(found.reason == reason), reason)
     unknown = int(found.length[found.reason == UNKNOWN].sum())
     told = {draft.finding.device for draft in drafts if draft.finding.rule == RULES[GONE]}
-    drafts += [_gone(graph, found, device, np.empty(0, np.int64)) for device in gone if device not in told]
-    nowork = _nowork(graph)
+    drafts += [
+        idle_rest.gone(graph, found, device, np.empty(0, np.int64)) for device in gone if device not in told
+    ]
+    nowork = idle_rest.nowork(graph)
     return Idle(
         (*drafts, *nowork),
         int(found.length.sum()) - unknown,
@@ -78,7 +79,7 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
     groups = _groups(graph, found, which, reason)
     limits, scene = graph.scene.limits, graph.scene
     if reason == GONE:
-        return [_gone(graph, found, int(found.device[group[0]]), group) for group in groups]
+        return [idle_rest.gone(graph, found, int(found.device[group[0]]), group) for group in groups]
     if reason == LAUNCH:
         least, condition = (
             limits.launch_share * (scene.high - scene.low),
@@ -105,7 +106,7 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
             if sum(other[1] == edges[1] for other in alike) > 1:
                 tell = f" after {edges[0]},{tell}"
         drafts.append(_draft(graph, found, group, reason, threshold, edges, tell))
-    return [*drafts, *_small(graph, found, small, reason, threshold)]
+    return [*drafts, *idle_rest.small(graph, found, small, RULES[reason], threshold)]
 
 
 def _name(graph: Graph, found: Gaps, group: Int64s) -> int:
@@ -186,33 +187,6 @@ def _draft(
     )
 
 
-def _gone(graph: Graph, found: Gaps, device: int, group: Int64s) -> Draft:
-    """What a device that went away did not do any more. Nothing is known of what it would have done."""
-    at, told = lost.gone(graph.scene)[device]
-    cost = int(found.length[group].sum())
-    clock = graph.scene.snapshot.session.realtime_ns(at)
-    return Draft(
-        Finding(
-            "gpu.lost",
-            f"gpu{device}",
-            intervals.listed((found.start[group], found.end[group])),
-            device,
-            f"gpu{device}.busy",
-            cost,
-            None,
-            1,
-            f"{told} at {when(graph.scene, at)}" if clock is None else f"{told} at {_utc(clock)}",
-            "fires at the driver's word",
-            (f"cost = GPU {device} idle from then on while a job was open: {figures.spaced(cost)}",),
-            evidence(graph.records, found.span[group], found.length[group]),
-        )
-    )
-
-
-def _utc(realtime_ns: int) -> str:
-    return datetime.fromtimestamp(realtime_ns // 1_000_000_000, UTC).strftime("%H:%M:%S UTC")
-
-
 def _edge(graph: Graph, t: int, side: int) -> str:
     """What a gap without work on one side begins or ends at."""
     edge = "end" if side else "start"
@@ -280,72 +254,8 @@ def cut(graph: Graph, found: Gaps, group: Int64s) -> Cut:
             start, end = threads.setdefault(track, ([], []))
             start.append(found.start[mine])
             end.append(found.end[mine])
-    after = found.after[group]
+    after = found.closes[group]
     return Cut(
         {track: union(np.concatenate(start), np.concatenate(end)) for track, (start, end) in threads.items()},
         closed=np.unique(after[after >= 0]),
     )
-
-
-def _small(graph: Graph, found: Gaps, groups: list[Int64s], reason: int, threshold: str) -> list[Draft]:
-    """The groups of one reason that are too small to be findings, as one that is not ranked, a device."""
-    if not groups:
-        return []
-    every = np.sort(np.concatenate(groups))
-    drafts = []
-    for device in np.unique(found.device[every]).tolist():
-        mine = every[found.device[every] == device]
-        count = sum(bool(found.device[group[0]] == device) for group in groups)
-        cost = int(found.length[mine].sum())
-        many = f"in {count:,} groups, each below the limit" if count > 1 else "below the limit"
-        drafts.append(
-            Draft(
-                Finding(
-                    RULES[reason],
-                    f"gpu{device} small",
-                    intervals.listed((found.start[mine], found.end[mine])),
-                    device,
-                    f"gpu{device}.busy",
-                    cost,
-                    None,
-                    len(mine),
-                    f"{len(mine):,} short gaps {many}",
-                    threshold,
-                    (f"cost = {len(mine):,} gaps of GPU {device}: {figures.spaced(cost)}",),
-                    incomplete=graph.scene.lost,
-                    ranked=False,
-                )
-            )
-        )
-    return drafts
-
-
-def _nowork(graph: Graph) -> list[Draft]:
-    """Idle time of each device while no job was open; all the time of one that was given nothing."""
-    scene, drafts = graph.scene, []
-    for device in scene.devices:
-        free = intervals.without(device.idle, scene.jobs) if device.used else device.idle
-        cost = intervals.length(free)
-        if not cost:
-            continue
-        text = "no job was open" if device.used else f"GPU {device.index} was given no work"
-        drafts.append(
-            Draft(
-                Finding(
-                    "idle.nowork",
-                    f"gpu{device.index}",
-                    intervals.listed(free),
-                    device.index,
-                    f"gpu{device.index}.busy",
-                    cost,
-                    None,
-                    len(free[0]),
-                    f"{text}: {figures.spaced(cost)}",
-                    "shown, never ranked",
-                    (f"cost = GPU {device.index} idle outside of jobs: {figures.spaced(cost)}",),
-                    incomplete=scene.lost,
-                    ranked=False,
-                )
-            )
-        )
-    return drafts

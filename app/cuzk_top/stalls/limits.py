@@ -48,6 +48,13 @@ class Limits:
     """Minor faults a second, as a multiple of the session's median, that make a burst."""
     fault_least: int = 1_000
     """Fewer faults (4 MB in small pages, about 0.5 ms at 0.5 us each) cost nothing worth a line."""
+    minor_fault_ns: int = 300_000
+    """The most that one takes: a page of 2 MiB is found and zeroed in 0.25 to 0.35 ms (4 GiB touched on the
+    host of an H200: 2,049 faults in 0.52 to 0.72 s), one of 4 KiB in some 1.5 us."""
+    major_fault_ns: int = 10_000_000
+    """The most that one takes: the seek of a spinning disk."""
+    explains: float = 0.5
+    """Faults that could not make this share of a span's excess did not make it slow."""
     slower: float = 0.1
     """A span is slower than its siblings when it exceeds their median by this share."""
     siblings: int = 2

@@ -21,7 +21,7 @@ def cpu(graph: Graph) -> list[Draft]:
     """
     records, host = graph.records, graph.records.host
     msm = np.array([lane.startswith("msm") for lane in records.lanes] or [False])
-    sums = np.flatnonzero(msm[host.row] & records.on_thread & ~host.open)
+    sums = np.setdiff1d(np.flatnonzero(msm[host.row] & records.on_thread & ~host.open), graph.wait_spans)
     sums = sums[np.lexsort((host.depth[sums], -host.start[sums], host.end[sums]))]
     others = _Others(graph)
     found: dict[int, list[tuple[int, int]]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,12 @@ from cuzk_top.model import (
     Batch,
     Columns,
     Name,
+    RowData,
     Session,
     Snapshot,
     Track,
 )
+from cuzk_top.stages import Lane
 from cuzk_top.stalls.finding import Analysis, Finding
 from cuzk_top.stalls.limits import DEFAULTS, Limits
 from cuzk_top.store import Store
@@ -139,7 +141,7 @@ class Trace:
         closed = sorted((row for row in self.rows if row not in opened), key=lambda row: row["end_ns"])
         store = Store()
         store.append(Batch(session, _columns(closed), _columns(opened), self.lost, at, ended))
-        return store.snapshot()
+        return _with_claims(store.snapshot())
 
     def _nest(self) -> None:
         threads = {track for track, of in self.tracks.items() if of.kind == "thread"}
@@ -164,6 +166,23 @@ class Trace:
         """What is said about it."""
         low_high = (ns(window[0]), ns(window[1])) if window else None
         return stalls.analyse(self.snapshot(now, ended=ended), low_high, limits)
+
+
+def _with_claims(snapshot: Snapshot) -> Snapshot:
+    """The spans called ``gpu.held`` in a lane of the GPU that a0 names, wherever the store put them."""
+    rows: list[RowData] = []
+    for row in snapshot.rows:
+        names = [snapshot.session.names[number].text for number in row.columns.name.tolist()]
+        claims = np.array([name == "gpu.held" for name in names], dtype=bool)
+        if row.lane.key.endswith(".held") or not claims.any():
+            rows.append(row)
+            continue
+        rows.append(replace(row, columns=row.columns.take(~claims)))
+        for device in np.unique(row.columns.a0[claims]).tolist():
+            mine = claims & (row.columns.a0 == device)
+            lane = Lane(f"gpu{device}.held", f"{device} held", "", "held")
+            rows.append(replace(row, lane=lane, columns=row.columns.take(mine), open=None))
+    return replace(snapshot, rows=tuple(rows))
 
 
 def ns(t: float) -> int:

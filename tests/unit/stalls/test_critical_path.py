@@ -124,6 +124,30 @@ def test_a_worker_that_was_idle_until_work_arrived() -> None:
     assert path(trace, 1_000) == [("synthesis", 0, 400), ("", 400, 410), ("gpu", 410, 1_000)]
 
 
+def test_a_thread_of_its_own_for_one_call() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    trace.span("parse", 0, 200)
+    trace.flow(1, 200, 1, arrives=False)
+    trace.flow(1, 230, 2, arrives=True)  # in no span: the thread has just begun
+    trace.span("msm.b_g2", 250, 800, thread=2)
+    trace.flow(2, 810, 2, arrives=False)
+    trace.span("msm.b_g2.wait", 300, 820)
+    trace.flow(2, 820, 1, arrives=True)
+    assert path(trace, 1_000) == [
+        ("parse", 0, 200),
+        ("", 200, 250),
+        ("msm.b_g2", 250, 800),
+        ("", 800, 810),
+        ("msm.b_g2.wait", 810, 820),
+        ("prove", 820, 1_000),
+    ]
+    what = whatif(trace, 1_000)
+    cut = Cut({2: (np.array([ns(250)]), np.array([ns(800)]))})
+    # without the call the wait would begin at 300 and be over at once
+    assert what.saved([cut]) == [(820 - 300 - 0) * US]
+
+
 def test_an_async_job_is_driven_by_its_children() -> None:
     trace = Trace()
     job = trace.job("prove", 0, 1_000)
@@ -147,24 +171,7 @@ def test_a_wait_for_a_gpu_leads_to_its_holder() -> None:
     trace.span("gpu.held", 100, 600, thread=2)
     trace.span("gpu.wait", 200, 610, thread=1)
     trace.span("gpu.held", 610, 900, thread=1)
-    from unittest.mock import patch
-
-    from cuzk_top.stalls import records
-
-    plain = records.gather
-
-    def held(*arguments):  # the lane comes from the store, which others write
-        found = plain(*arguments)
-        lanes = [*found.lanes, "gpu0.held"]
-        name = next(n for n, one in enumerate(found.session.names) if one.text == "gpu.held")
-        found.host.row[found.host.name == name] = len(lanes) - 1
-        return records.Records(
-            found.session, found.low, found.high, tuple(lanes), found.host, found.ops, found.waits
-        )
-
-    with patch.object(records, "gather", held):
-        steps = trace.analyse(1_000).path
-    assert [(s.name, (s.start_ns - ZERO) / US, (s.end_ns - ZERO) / US) for s in steps] == [
+    assert path(trace, 1_000) == [
         ("prove", 0, 600),  # of the other thread
         ("gpu.wait", 600, 610),
         ("prove", 610, 1_000),

@@ -100,6 +100,15 @@ def test_at_half_of_the_best_a_copy_is_not_slow() -> None:
     assert not silent(slow(24.9).analyse(40_000), "copy.slow")
 
 
+def test_where_no_copy_is_fast_the_link_itself_is_the_measure() -> None:
+    trace = Trace(meta={"top.gpu.0.pcie_in": "63.0"})
+    stage = trace.span("prove", 0, 40_000)
+    trace.work("memcpy.h2d.pageable", 0, 20_000, stage, size=160 * MB)
+    assert "at 8.00 of 63.0 GB/s" in the(trace.analyse(40_000), "copy.slow").sentence
+    trace.meta["top.gpu.0.pcie_in"] = "16.0"  # half of that is what it reached
+    assert silent(trace.analyse(40_000), "copy.slow")
+
+
 def test_copies_inside_the_device_are_no_link() -> None:
     trace = slow(8.0)
     trace.work("memcpy.d2d", 30_000, 30_010, size=500 * MB)
@@ -150,6 +159,20 @@ def test_few_faults_are_no_burst_whatever_their_rate() -> None:
 def test_one_major_fault_is_enough_for_a_slow_span() -> None:
     found = the(faulting(301, major=2).analyse(50_000), "fault.burst")
     assert found.sentence == "2 major faults in abc.eval of p9: pages read from a disk"
+
+
+def test_one_major_fault_does_not_explain_a_second() -> None:
+    # 4.1 ms are within reach of one seek; 20 ms and a bit are not
+    assert silent(faulting(301, length=24_000, major=1).analyse(60_000), "fault.burst")
+    assert not silent(faulting(301, length=23_000, major=1).analyse(60_000), "fault.burst")
+
+
+def test_workers_faults_are_told_of_with_their_stage() -> None:
+    trace = faulting(30_500)
+    for i in range(3):
+        trace.span("abc.eval.worker", i * 4_000, i * 4_000 + 1_000, thread=2, faults=10)
+    trace.span("abc.eval.worker", 36_000, 43_000, thread=2, faults=30_000)
+    assert the(trace.analyse(50_000), "fault.burst").key == "abc.eval"
 
 
 def test_the_innermost_of_nested_spans_is_named() -> None:
@@ -274,6 +297,67 @@ def test_names_of_waits() -> None:
     assert not any(is_wait(name) for name in none)
 
 
+# -- claims and locks ---------------------------------------------------------------------------------------
+
+
+def claiming(covered: float) -> Trace:
+    """A claim of 6.5 ms of which kernels cover some."""
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.span("gpu.held", 1_000, 7_500)
+    stage = trace.span("prove_partition", 1_000, 7_500)
+    trace.work("kernel", 1_000, 1_000 + covered, stage)
+    trace.sync(1_010, 1_000 + covered)
+    return trace
+
+
+def test_a_claim_that_device_work_covers_too_little_of() -> None:
+    of = claiming(3_300).analyse(10_000)
+    found = the(of, "host.claim")
+    assert found.sentence == "gpu.held claims 6.50 ms of GPU 0, its work covers 3.30 ms"
+    assert (found.cost_ns, found.device, found.lane) == (0, 0, "gpu0.held")
+    assert spots(found) == [(4_300, 7_500)] and found.saved_ns == 3_200_000
+    # a claim is no work: the device waited for what the thread did meanwhile, and the claim hangs under that
+    effect = the(of, "idle.host", "prove_partition: prove_partition")
+    assert found in effect.causes and effect.cost_ns == 3_200_000
+
+
+def test_a_claim_that_is_used() -> None:
+    assert silent(claiming(4_550).analyse(10_000), "host.claim")  # 70 %
+    assert not silent(claiming(4_549).analyse(10_000), "host.claim")
+
+
+def locked(idle: float) -> Trace:
+    """One thread waits 4 ms for a GPU; its holder leaves it idle at the end of that time."""
+    trace = Trace(arguments={"gpu.held": ("device", "")})
+    trace.span("prove", 0, 10_000, thread=1)
+    trace.span("prove", 0, 6_000, thread=2)
+    trace.span("gpu.held", 0, 5_000, thread=2)
+    stage = trace.span("partition", 0, 5_000, thread=2)
+    trace.work("kernel", 0, 5_000 - idle, stage)
+    trace.span("gpu.wait", 1_000, 5_000, thread=1)
+    trace.span("gpu.held", 5_000, 9_000, thread=1)
+    trace.work("kernel", 5_000, 9_000, trace.span("partition", 5_000, 9_000, thread=1))
+    return trace
+
+
+def test_a_wait_for_a_gpu_that_its_holder_leaves_idle() -> None:
+    of = locked(2_000).analyse(10_000)
+    found = the(of, "lock.wait")
+    assert found.sentence == (
+        "waited for GPU 0: held by gpu.held on thread 2 since 0:00.000, which left it idle for 2.00 ms"
+    )
+    assert spots(found) == [(3_000, 5_000)] and found.device == 0
+    # without the 2 ms the other thread would have it 2 ms earlier, and both proofs would end so much earlier
+    assert found.saved_ns == 4_000_000
+    assert found.threshold.startswith("fires over 0.5 % of the proof (50.0 us) of waits")
+
+
+def test_a_wait_for_a_gpu_that_works_is_no_stall() -> None:
+    assert silent(locked(50).analyse(10_000), "lock.wait")
+    assert not silent(locked(51).analyse(10_000), "lock.wait")
+
+
 # -- clocks -------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +413,16 @@ def test_the_proof_waits_for_one_multiplication_on_the_cpu() -> None:
     assert found in the(of, "idle.host", "msm.b_g2").causes
 
 
+def test_the_wait_for_a_multiplication_is_not_one() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    trace.work("msm", 100, 6_000, trace.span("quotient", 0, 500))
+    trace.span("msm.b_g2", 500, 9_000, thread=2)
+    trace.span("msm.b_g2.wait", 6_000, 9_010)
+    trace.span("verify", 9_010, 10_000)
+    assert spots(the(trace.analyse(10_000), "tail.cpu")) == [(6_000, 9_000)]
+
+
 def test_multiplications_one_after_another_are_no_tail() -> None:
     trace = Trace()
     trace.span("prove", 0, 10_000)
@@ -366,7 +460,7 @@ def test_streams_one_after_another_are_no_tail() -> None:
     assert silent(trace.analyse(10_000), "tail.gpu")
 
 
-# -- lost and silent GPUs, hangs, builds ---------------------------------------------------------------------
+# -- lost and silent GPUs, hangs, builds --------------------------------------------------------------------
 
 
 def test_a_gpu_that_fell_off_the_bus_owns_its_idle_time() -> None:
