@@ -7,6 +7,9 @@
 #pragma once
 
 #include "ptx.cuh"
+#ifndef CUZK_KARATSUBA
+#define CUZK_KARATSUBA 0
+#endif
 
 namespace cuzk {
 
@@ -66,7 +69,11 @@ struct Pair {
     }
   }
   CUZK_DEVICE static Pair sum_of_products(const Pair& a, const Pair& b, const Pair& c, const Pair& d) {
-    return a * b + c * d;
+    if constexpr (B::expanded) {
+      return {products(a.c, b.c, c.c, d.c)};
+    } else {
+      return {products_call(a.c, b.c, c.c, d.c)};
+    }
   }
   CUZK_DEVICE Pair inverted() const {
     const B o = other(c), norm = B::sum_of_products(c, c, o, o).inverted();
@@ -74,18 +81,41 @@ struct Pair {
   }
 
  private:
+  // What a and other(a) are multiplied by: b0 and -b1 in even lanes, b0 and b1 in odd ones.
+  CUZK_DEVICE static void factors(const B& b, B& first, B& second) {
+    const B other_b = other(b);
+    first = B::select(odd(), other_b, b);
+    second = B::select(odd(), b, other_b.raw_negative());
+  }
   CUZK_DEVICE static B product(const B& a, const B& b) {
-    const B other_a = other(a), other_b = other(b);
-    const B first = B::select(odd(), other_b, b), second = B::select(odd(), b, -other_b);
+    const B other_a = other(a);
+#if CUZK_KARATSUBA
+    u32 keep[2 * B::N], send[2 * B::N];
+    B::cross_terms(odd(), a, other_a, b, other(b), keep, send);
+#pragma unroll
+    for (int i = 0; i < 2 * B::N; ++i) send[i] = __shfl_xor_sync(0xffffffff, send[i], 1);
+    return B::reduced_sum(keep, send);
+#endif
+    B first, second;
+    factors(b, first, second);
     const u32 *x[2] = {a.v, other_a.v}, *y[2] = {first.v, second.v};
     return B::template products<2>(x, y);
   }
-  // (a0 + a1)(a0 - a1) and 2 a0 a1.
+  CUZK_DEVICE static B products(const B& a, const B& b, const B& c, const B& d) {
+    const B other_a = other(a), other_c = other(c);
+    B first, second, third, fourth;
+    factors(b, first, second);
+    factors(d, third, fourth);
+    const u32 *x[4] = {a.v, other_a.v, c.v, other_c.v}, *y[4] = {first.v, second.v, third.v, fourth.v};
+    return B::template products<4>(x, y);
+  }
+  // (a0 - a1)(a0 + a1) and a0 2a1.
   CUZK_DEVICE static B square(const B& a) {
     const B o = other(a);
-    return B::product(a + B::select(odd(), a, o), B::select(odd(), o, a - o));
+    return B::product(B::select(odd(), o, a - o), B::raw_sum(a, B::select(odd(), a, o)));
   }
   CUZK_COLD static B product_call(B a, B b) { return product(a, b); }
+  CUZK_COLD static B products_call(B a, B b, B c, B d) { return products(a, b, c, d); }
   CUZK_COLD static B square_call(B a) { return square(a); }
 };
 
@@ -119,6 +149,12 @@ struct Pair {
   Pair doubled() const { return {c0.doubled(), c1.doubled()}; }
   Pair conjugate() const { return {c0, -c1}; }
   friend Pair operator*(const Pair& a, const Pair& b) {
+#if CUZK_KARATSUBA
+    u32 words[4][2 * B::N];
+    B::cross_terms(false, a.c0, a.c1, b.c0, b.c1, words[0], words[1]);
+    B::cross_terms(true, a.c1, a.c0, b.c1, b.c0, words[2], words[3]);
+    return {B::reduced_sum(words[0], words[3]), B::reduced_sum(words[2], words[1])};
+#endif
     return {B::sum_of_products(a.c0, b.c0, a.c1, -b.c1), B::sum_of_products(a.c0, b.c1, a.c1, b.c0)};
   }
   Pair squared() const { return *this * *this; }

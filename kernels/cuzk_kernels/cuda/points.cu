@@ -7,6 +7,16 @@
 #include "sums.cuh"
 #include "unit.cuh"
 
+#ifndef CUZK_ACCUMULATE_BLOCKS
+#define CUZK_ACCUMULATE_BLOCKS 2
+#endif
+#ifndef CUZK_WARM
+#define CUZK_WARM 0
+#endif
+#ifndef CUZK_PREFETCH
+#define CUZK_PREFETCH (CUZK_GROUP == 2)
+#endif
+
 namespace cuzk {
 namespace {
 
@@ -17,8 +27,12 @@ using Coordinate = Word32<UnitCurve::Fq::Params, inlined>;
 template <bool inlined>
 using Coordinate = Pair<Word32<UnitCurve::Fq::Params, inlined>>;
 #endif
-using Hot = Coordinate<CUZK_GROUP == 1>;  // in G2 calls are quicker: expanded, an addition outgrows the caches
+#ifndef CUZK_HOT
+#define CUZK_HOT (CUZK_GROUP == 1)
+#endif
+using Hot = Coordinate<CUZK_HOT>;  // in G2 calls are quicker: expanded, an addition outgrows the caches
 using Cold = Coordinate<false>;
+using Warm = Coordinate<CUZK_WARM>;
 constexpr u32 units_per_warp = warp_lanes / Hot::lanes;
 
 CUZK_DEVICE u32 unit_in_block() { return threadIdx.x / Hot::lanes; }
@@ -27,14 +41,15 @@ CUZK_DEVICE u32 unit_index() { return thread_index() / Hot::lanes; }
 CUZK_DEVICE u32 unit_total() { return thread_total() / Hot::lanes; }
 
 // The sum over a block, in its first unit; shared holds half as many sums as the block has units.
-CUZK_DEVICE void sum_block(Xyzz<Cold>& s, u32* shared) {
+template <class F>
+CUZK_DEVICE void sum_block(Xyzz<F>& s, u32* shared) {
   const u32 me = unit_in_block();
   for (u32 half = units_in_block() / 2; half > 0; half /= 2) {
-    if (me >= half && me < 2 * half) store_sum(s, shared + (me - half) * sum_words<Cold>);
+    if (me >= half && me < 2 * half) store_sum(s, shared + (me - half) * sum_words<F>);
     __syncthreads();
     const bool active = me < half;
     if (warp_any(active)) {
-      const Xyzz<Cold> o = load_sum<Cold>(shared + (active ? me : 0) * sum_words<Cold>);
+      const Xyzz<F> o = load_sum<F>(shared + (active ? me : 0) * sum_words<F>);
       add_sum(s, o, active);
     }
     __syncthreads();
@@ -51,9 +66,11 @@ CUZK_DEVICE void prefetch(const u32* at) {
 #endif
 }
 
-// sums[target] = the sum of each segment's points. Warps take the next segments, longest first, off a counter.
-CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries, const Segment* segments, u32* counters,
-                                           u32* sums) {
+// sums[target] = the sum of each segment's points, and what sums[target] was for targets below `resumed`. Warps
+// take the next segments, longest first, off a counter.
+CUZK_KERNEL CUZK_BOUNDS(128, CUZK_ACCUMULATE_BLOCKS) accumulate(const u32* points, const u32* entries,
+                                                                const Segment* segments, u32* counters, u32 resumed,
+                                                                u32* sums) {
   const u32 total = counters[segment_count];
   const u32 unit = threadIdx.x % warp_lanes / Hot::lanes;
   for (;;) {
@@ -63,18 +80,28 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries
     if (base >= total) return;
     const bool mine = base + unit < total;
     const Segment segment = segments[mine ? base + unit : total - 1];
-    const u32 length = mine ? segment.length : 1;
+    u32 length = mine ? segment.length : 1;
     const u32* list = entries + segment.begin;
     u32 entry = list[0];
     Affine<Hot> p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     Xyzz<Hot> s{p.x, p.y.negated_if(entry & 1), Hot::one(), Hot::one()};
+    if (resumed != 0) {
+      const bool old = mine && segment.target < resumed;
+      const Xyzz<Hot> before = load_sum<Hot>(sums + size_t(old ? segment.target : 0) * sum_words<Hot>);
+      const bool nothing = before.zz.is_zero();
+      if (old && !nothing) {  // then the first point is one to add
+        list -= 1;
+        length += 1;
+      }
+      s = select(old && !nothing, before, s);
+    }
     entry = list[length > 1 ? 1 : 0];
     p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     for (u32 i = 1; Hot::any(i < length); ++i) {
       const u32 following = list[i + 1 < length ? i + 1 : length - 1];
       const u32* following_point = points + size_t(following >> 1) * affine_words<Hot>;
       p.y = p.y.negated_if(entry & 1);
-      if constexpr (Hot::lanes == 1) {
+      if constexpr (!CUZK_PREFETCH) {
         const Affine<Hot> next = load_affine<Hot>(following_point);
         add_point(s, p, i < length);
         p = next;
@@ -146,18 +173,18 @@ CUZK_EXPORT(merge_big)
 
 // For each run of 2^log_length buckets: their sum, and their sum weighted 1, 2, ...
 CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_runs(const u32* sums, u32 runs, u32 log_length, u32* totals) {
-  for (u32 k = unit_index(); Cold::any(k < runs); k += unit_total()) {
+  for (u32 k = unit_index(); Warm::any(k < runs); k += unit_total()) {
     const bool mine = k < runs;
-    const u32* first = sums + (size_t(mine ? k : 0) << log_length) * sum_words<Cold>;
+    const u32* first = sums + (size_t(mine ? k : 0) << log_length) * sum_words<Warm>;
     const u32 length = 1u << log_length;
-    Xyzz<Cold> running = load_sum<Cold>(first + size_t(length - 1) * sum_words<Cold>), weighted = running;
+    Xyzz<Warm> running = load_sum<Warm>(first + size_t(length - 1) * sum_words<Warm>), weighted = running;
     for (u32 i = length - 1; i-- > 0;) {
-      add_sum(running, load_sum<Cold>(first + size_t(i) * sum_words<Cold>), true);
+      add_sum(running, load_sum<Warm>(first + size_t(i) * sum_words<Warm>), true);
       add_sum(weighted, running, true);
     }
     if (mine) {
-      store_sum(running, totals + size_t(2 * k) * sum_words<Cold>);
-      store_sum(weighted, totals + size_t(2 * k + 1) * sum_words<Cold>);
+      store_sum(running, totals + size_t(2 * k) * sum_words<Warm>);
+      store_sum(weighted, totals + size_t(2 * k + 1) * sum_words<Warm>);
     }
   }
 }
@@ -165,22 +192,28 @@ CUZK_EXPORT(reduce_runs)
 
 // Block (0, w): the weighted sums of window w added up. Block (1 + b, w): the plain sums of its runs whose number
 // has bit b. sum over runs j of j T_j = sum over b of 2^b (sum over j with bit b of T_j), so that what is left
-// are a few dozen points with a power of two each, for the host.
-CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_bits(const u32* totals, u32 log_runs, u32* out) {
+// are a few dozen points with a power of two each, for the host. Nothing where a window has no such bit.
+CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_bits(const u32* totals, u32 bits, u32 wide, u32 log_length, u32* out) {
   CUZK_SHARED(u32, shared);
   const u32 row = blockIdx.x, window = blockIdx.y;
+  const u32 log_runs = bits - (window < wide ? 1 : 2) - log_length;
+  u32* to = out + (size_t(window) * gridDim.x + row) * sum_words<Warm>;
+  if (row > log_runs) {
+    if (unit_in_block() == 0) store_sum(infinite_sum<Warm>(), to);
+    return;
+  }
   const u32 terms = row == 0 ? 1u << log_runs : 1u << (log_runs - 1);
-  const u32* first = totals + (size_t(window) << log_runs) * 2 * sum_words<Cold>;
+  const u32* first = totals + size_t(first_bucket(window, bits, wide) >> log_length) * 2 * sum_words<Warm>;
   const auto term = [&](u32 i) {
     u32 at = i < terms ? i : 0;
     if (row > 0) at = (at >> (row - 1) << row) | (1u << (row - 1)) | (at & ((1u << (row - 1)) - 1));
-    return load_sum<Cold>(first + (size_t(2 * at) + (row == 0 ? 1 : 0)) * sum_words<Cold>);
+    return load_sum<Warm>(first + (size_t(2 * at) + (row == 0 ? 1 : 0)) * sum_words<Warm>);
   };
   u32 i = unit_in_block();
-  Xyzz<Cold> s = select(i < terms, term(i), infinite_sum<Cold>());
-  for (i += units_in_block(); Cold::any(i < terms); i += units_in_block()) add_sum(s, term(i), i < terms);
+  Xyzz<Warm> s = select(i < terms, term(i), infinite_sum<Warm>());
+  for (i += units_in_block(); Warm::any(i < terms); i += units_in_block()) add_sum(s, term(i), i < terms);
   sum_block(s, shared);
-  if (unit_in_block() == 0) store_sum(s, out + (size_t(window) * gridDim.x + row) * sum_words<Cold>);
+  if (unit_in_block() == 0) store_sum(s, to);
 }
 CUZK_EXPORT(reduce_bits)
 
