@@ -12,10 +12,13 @@ from textual.app import App
 from cuzk_top.screens.session import SessionControls, SessionScreen
 from cuzk_top.screens.start import Choice, Places, StartScreen
 from cuzk_top.theme import Theme, choose
+from cuzk_top.viewport import ViewState
 
 
 class CuzkTop(App[str]):
-    """Shows one session. `run()` returns ``quit`` (the screen was left) or ``stop`` (Ctrl-C)."""
+    """Shows one session, from `view` on if there is one. `run()` returns ``quit`` (the screen was left) or
+    ``stop`` (Ctrl-C).
+    """
 
     CSS_PATH = "main.tcss"
     TITLE = "cuzk-top"
@@ -25,15 +28,17 @@ class CuzkTop(App[str]):
         controls: SessionControls,
         theme: Theme | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
+        view: ViewState | None = None,
     ) -> None:
         # The theme reads the environment first: Textual takes NO_COLOR out of it.
         self.skin = choose(None, False, os.environ) if theme is None else theme
         super().__init__(ansi_color=True)
         self._controls = controls
         self._clock = clock
+        self._view = view
 
     def on_mount(self) -> None:
-        self.push_screen(SessionScreen(self._controls, self.skin, self._clock))
+        self.push_screen(SessionScreen(self._controls, self.skin, self._clock, view=self._view))
 
     def on_ready(self) -> None:
         # What start-up made lives as long as the screen: no need to walk it again in the middle of a frame.

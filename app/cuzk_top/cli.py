@@ -24,6 +24,14 @@ def add_screen_options(parser: argparse.ArgumentParser, theme: str, ascii_only: 
     parser.add_argument(
         "--ascii", action="store_true", default=ascii_only, help="draw with ASCII characters only"
     )
+    parser.add_argument(
+        "--deadline",
+        metavar="KIND=TIME",
+        action="append",
+        type=deadline,
+        default=argparse.SUPPRESS if theme == argparse.SUPPRESS else [],
+        help="jobs of this kind are due so long after they begin: circuit=1:30, porep-32g=90s; repeatable",
+    )
 
 
 def add_command_screen_options(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +132,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_command_screen_options(run)
 
     replay = verbs.add_parser("replay", help="watch a saved trace again", epilog=EXIT_CODES)
-    replay.add_argument("file", metavar="FILE.cuzk")
+    replay.add_argument("file", metavar="FILE.cuzk", help="or a view that S wrote, NAME.view.json")
+    replay.add_argument("--view", metavar="NAME.json", help="begin as this view shows it")
     add_command_screen_options(replay)
 
     pack = verbs.add_parser("pack", help="sort and compress a trace where it lies", epilog=EXIT_CODES)
@@ -147,6 +156,13 @@ def build_parser() -> argparse.ArgumentParser:
     report = verbs.add_parser("report", help="the facts of a saved trace as text", epilog=EXIT_CODES)
     report.add_argument("file", metavar="FILE.cuzk")
     report.add_argument("--json", action="store_true", help="machine-readable; the schema is in the README")
+
+    doctor = verbs.add_parser(
+        "doctor",
+        help="what this machine lacks, what that costs and what to type",
+        epilog="exit codes: 0 proofs can be made here, 3 something they need on the CPU is missing",
+    )
+    doctor.add_argument("--json", action="store_true", help="machine-readable, schema cuzk-top.doctor/1")
     return parser
 
 
@@ -156,6 +172,17 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def deadline(text: str) -> tuple[str, int]:
+    """Kind and nanoseconds of ``KIND=TIME``, for argparse."""
+    from cuzk_top.viewport import parse_time  # noqa: PLC0415 (numpy, only if this is asked for)
+
+    kind, _, time = text.rpartition("=")
+    duration_ns = parse_time(time, 0, None)
+    if not kind or duration_ns is None or not 0 < duration_ns < 1 << 62:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND=TIME such as porep-32g=90s or circuit=1:30")
+    return kind.removesuffix(".zkey"), duration_ns
 
 
 def size(text: str) -> int:

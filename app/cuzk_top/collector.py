@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from cuzk_top.errors import CuzkTopError
@@ -22,6 +23,8 @@ thread's ring."""
 class Recorder(Protocol):
     """What keeps a recording (see `recording.Recorder`)."""
 
+    path: Path
+
     def append(self, batch: Batch) -> None: ...
 
     def close(self) -> None: ...
@@ -32,7 +35,8 @@ class Collector:
     `stop` is called.
 
     `clock` is CLOCK_MONOTONIC in ns. An error of the source ends the collection, one of the recorder only the
-    recording; both appear among the snapshot's problems.
+    recording; both appear among the snapshot's problems. `facts` of the machine are added to the session's
+    metadata; `finished` is called on the thread once all is done.
     """
 
     def __init__(
@@ -42,13 +46,16 @@ class Collector:
         store: Store,
         recorder: Recorder | None,
         clock: Callable[[], int],
+        facts: Mapping[str, str] | None = None,
+        finished: Callable[[], None] | None = None,
     ) -> None:
         self._source = source
         self._probes = list(probes)
         self._store = store
         self._recorder = recorder
         self._clock = clock
-        self._merger = Merger()
+        self._finished = finished
+        self._merger = Merger(facts=facts)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._cpu_s = 0.0
@@ -135,3 +142,5 @@ class Collector:
                 self._store.append(replace(last, columns=Columns.empty(), problems=(*last.problems, why)))
         for source in (self._source, *self._probes):
             source.close()
+        if self._finished is not None:
+            self._finished()

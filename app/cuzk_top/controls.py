@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 from cuzk_top.model import Snapshot
@@ -22,6 +23,8 @@ class Facts:
     """Sources that measure: ``tracer``, ``proc``, ``nvml``."""
     tracing: str | None = None
     """Cost of tracing, such as ``+0.4%`` or ``250 ns a span``; None where it is not known."""
+    deadlines: Mapping[str, int] = field(default_factory=dict)
+    """Kind of job -> nanoseconds from its start within which it is due (see `jobs.jobs`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,9 @@ class Playback:
 
 class SessionControls(Protocol):
     """What the screen asks of whoever owns the session. All of it must return at once."""
+
+    deadlines: Mapping[str, int]
+    """What the command line says is due when; told on as part of `facts`."""
 
     @property
     def mode(self) -> Literal["live", "replay"]: ...
@@ -59,6 +65,16 @@ class SessionControls(Protocol):
 
     def lines(self) -> Sequence[str]:
         """Recent lines of the prover or the session, oldest first."""
+
+    def save_buffer(self) -> Path:
+        """Write everything that is kept in memory as a trace into the traces folder, and say where.
+
+        The one call that may take long (about a second for 10 million spans): any thread may make it, and
+        collecting goes on meanwhile. Raises CuzkTopError when the file cannot be written.
+        """
+
+    def trace_path(self) -> Path | None:
+        """The file that holds this session, or will when it ends; None where there is none."""
 
     def stop(self) -> None:
         """Ctrl-C: ask the session to stop."""

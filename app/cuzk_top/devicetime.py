@@ -81,15 +81,21 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Covered:
-    """A union as it was: disjoint intervals in order, and one more after them."""
+    """A union as it was: disjoint intervals in order, and one more after them.
+
+    `gone` is what was before: start, end and length of all intervals that are no longer kept one by one.
+    """
 
     start: Int64s
     end: Int64s
     last: tuple[int, int] | None
+    gone: tuple[int, int, int] | None = None
 
     def within(self, low: int, high: int) -> int:
-        """Length within a window."""
+        """Length within a window. What is gone counts where the window has all of it."""
         length = covered(self.start, self.end, low, high)
+        if self.gone is not None and low <= self.gone[0] and self.gone[1] <= high:
+            length += self.gone[2]
         if self.last is not None:
             length += max(0, min(high, self.last[1]) - max(low, self.last[0]))
         return length
@@ -97,16 +103,23 @@ class Covered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """What one GPU did: when kernels ran, and when kernels, copies or fills did."""
+    """What one GPU did: when kernels ran, and when kernels, copies or fills did. `held` is when somebody on
+    the host claimed it, None where nobody ever did.
+    """
 
     index: int
     kernels: Covered
     work: Covered
+    held: Covered | None = None
 
     def split(self, low: int, high: int) -> Split:
         """The device's time from `low` to `high`."""
         kernel, work = self.kernels.within(low, high), self.work.within(low, high)
         return Split(kernel, work - kernel, max(0, high - low) - work)
+
+    def held_ns(self, low: int, high: int) -> int | None:
+        """How long of `low` to `high` it was claimed; None where nobody ever did."""
+        return self.held.within(low, high) if self.held is not None else None
 
 
 class Intervals:
@@ -117,15 +130,20 @@ class Intervals:
         self._end: Int64s = np.empty(64, np.int64)
         self._count = 0
         self._last: tuple[int, int] | None = None  # may still become longer
+        self._gone: tuple[int, int, int] | None = None
 
     @property
     def closed(self) -> tuple[Int64s, Int64s]:
         """The intervals that nothing newer can change; views."""
         return self._start[: self._count], self._end[: self._count]
 
-    def covered(self) -> Covered:
-        """All intervals as they are now."""
-        return Covered(*self.closed, self._last)
+    def covered(self, more: Sequence[tuple[int, int]] = ()) -> Covered:
+        """All intervals as they are now, with some more that are not to be kept."""
+        if not more:
+            return Covered(*self.closed, self._last, self._gone)
+        start, end = self.closed
+        extra = np.array([*more, *([self._last] if self._last is not None else [])], np.int64)
+        return Covered(*union(np.append(start, extra[:, 0]), np.append(end, extra[:, 1])), None, self._gone)
 
     def add(self, start: Int64s, end: Int64s) -> bool:
         """More intervals, in any order. True when ones that were closed had to be made anew."""
@@ -159,9 +177,12 @@ class Intervals:
         return late
 
     def forget(self, before_ns: int) -> None:
-        """Drop what ended before a moment."""
+        """Drop what ended before a moment; of it remains how much it was."""
         keep = int(np.searchsorted(self._end[: self._count], before_ns, side="left"))
         if keep:
+            first, _, length = self._gone or (int(self._start[0]), 0, 0)
+            length += int((self._end[:keep] - self._start[:keep]).sum())
+            self._gone = first, int(self._end[keep - 1]), length
             self._start, self._end = (
                 self._start[keep : self._count].copy(),
                 self._end[keep : self._count].copy(),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuzk_top import figures
+from cuzk_top import figures, stages
 from cuzk_top.controls import Facts, Playback, SessionControls
-from cuzk_top.devicetime import together
 from cuzk_top.model import Snapshot
 
 __all__ = ["Facts", "Playback", "SessionControls", "describe"]
@@ -28,38 +27,32 @@ def describe(snapshot: Snapshot) -> Facts:
     gpu = counters.get("gpu.0.util")
     if gpu is not None and len(gpu.value):
         sources.append("nvml")
+    times = meta.get("gpu.times")
     if snapshot.devices:
-        sources.append("cupti")
-    missing = gpu.missing if gpu is not None else None
-    if "gpu.problem" in meta:
-        missing = meta["gpu.problem"]
+        sources.append("events" if times else "cupti")
+    missing = meta.get("gpu.problem") or meta.get("gpu.paused") or (gpu.missing if gpu is not None else None)
     return Facts(
         job=meta.get("job", snapshot.session.name),
         backend=backend,
-        gpu=f"no device data ({missing})" if missing and not snapshot.devices else "",
+        gpu=_gpu_words(times, missing, bool(snapshot.devices)),
         tracing=_cost(snapshot),
         measured=tuple(sources),
     )
 
 
+def _gpu_words(times: str | None, missing: str | None, has_records: bool) -> str:
+    """What is to be said of the source of device times; "" where it is CUPTI and tells."""
+    if times is not None:
+        return f"times: {times}"
+    return f"no device data ({missing})" if missing and not has_records else ""
+
+
 LAUNCH_COST_NS = 1_500
 """What recording a kernel, copy or fill adds to a program that does nothing but launch: 0.1 to 2.4 µs were
 measured on H200s (tests/gpu/results.md). One that waits for its kernels loses less."""
+EVENTS_COST_NS = 4_600
+"""The same where our own prover times its launches by pairs of CUDA events; one H200."""
 RATE_OVER_NS = 1_000_000_000
-
-
-def device_words(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """What the devices did from the first record to now, as (label, figure): adds up to 100 %.
-
-    GPUs that NVML knows and that did nothing count as idle.
-    """
-    if not snapshot.devices:
-        return []
-    known = sum(key.startswith("gpu.") and key.endswith(".name") for key in snapshot.session.meta)
-    count = max(known, len(snapshot.devices))
-    end = min(snapshot.now_ns, snapshot.last_ns) if snapshot.ended else snapshot.now_ns
-    kernel, copy, idle = together(snapshot.devices, count, snapshot.first_ns, end).percent()
-    return [("kernel ", f"{kernel}"), ("  copy ", f"{copy}"), ("  idle ", f"{idle} %")]
 
 
 def launches_per_s(snapshot: Snapshot) -> float:
@@ -67,7 +60,7 @@ def launches_per_s(snapshot: Snapshot) -> float:
     low = snapshot.now_ns - RATE_OVER_NS
     count = 0
     for row in snapshot.rows:
-        if row.lane.key.startswith("gpu") and not row.lane.key.endswith(".busy"):
+        if stages.has_work(row.lane):
             ends = row.columns.end_ns
             count += int(np.searchsorted(ends, snapshot.now_ns)) - int(np.searchsorted(ends, low))
     return count * 1e9 / RATE_OVER_NS
@@ -78,4 +71,5 @@ def _cost(snapshot: Snapshot) -> str | None:
     if not snapshot.devices:
         return None
     rate = launches_per_s(snapshot)
-    return f"{figures.si(rate)} launches/s, +{rate * LAUNCH_COST_NS / 1e7:.1g}%"
+    each = EVENTS_COST_NS if "gpu.times" in snapshot.session.meta else LAUNCH_COST_NS
+    return f"{figures.si(rate)} launches/s, +{rate * each / 1e7:.1g}%"

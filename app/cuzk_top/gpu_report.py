@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cuzk_top import figures
+from cuzk_top import figures, stages
 from cuzk_top.model import KIND_GPU_KERNEL, KIND_GPU_MEMCPY, KIND_GPU_MEMSET, Columns, Snapshot
 
 
@@ -14,8 +14,8 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     """One object a device with records.
 
     Keys: index, name (None where NVML did not tell), kernel_ns, copy_only_ns, idle_ns (they add up to the
-    session's wall time), kernels, fills (counts), copies (kind -> count, bytes, ns, which is a sum over
-    copies).
+    session's wall time), held_ns (claimed by somebody on the host; None where nobody ever did), kernels,
+    fills (counts), copies (kind -> count, bytes, ns, which is a sum over copies).
     """
     end = max(snapshot.first_ns, min(snapshot.now_ns, snapshot.last_ns))
     found = []
@@ -29,6 +29,7 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
                 "kernel_ns": split.kernel_ns,
                 "copy_only_ns": split.copy_only_ns,
                 "idle_ns": split.idle_ns,
+                "held_ns": device.held_ns(snapshot.first_ns, end),
                 "kernels": int((works.kind == KIND_GPU_KERNEL).sum()),
                 "fills": int((works.kind == KIND_GPU_MEMSET).sum()),
                 "copies": _copies(snapshot, works),
@@ -44,7 +45,7 @@ def _works(snapshot: Snapshot, device: int) -> Columns:
         [
             row.columns
             for row in snapshot.rows
-            if row.lane.key.startswith(prefix) and not row.lane.key.endswith(".busy") and len(row.columns)
+            if row.lane.key.startswith(prefix) and stages.has_work(row.lane) and len(row.columns)
         ]
     )
 
@@ -72,6 +73,10 @@ def text(devices: list[dict[str, Any]]) -> list[str]:
             f"{label} {figures.spaced(device[key])} ({figures.percent(device[key], wall)})"
             for label, key in (("kernels", "kernel_ns"), ("copy only", "copy_only_ns"), ("idle", "idle_ns"))
         ]
+        if device["held_ns"] is not None:
+            parts.append(
+                f"held {figures.spaced(device['held_ns'])} ({figures.percent(device['held_ns'], wall)})"
+            )
         name = f" {device['name']}" if device["name"] else ""
         lines.append(f"GPU {device['index']}{name}   " + "   ".join(parts))
         lines.append(f"  {device['kernels']:,} kernels, {device['fills']:,} fills")

@@ -4,14 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top import stagemap, stages
-from cuzk_top.devicetime import Device, Intervals
+from cuzk_top.devicetime import Covered, Device, Intervals
 from cuzk_top.model import (
     BUSY_NAME,
     DEVICE_KINDS,
+    FLAG_F64,
+    FLAG_F64_A1,
     KIND_GPU_KERNEL,
     KIND_GPU_MEMCPY,
     KIND_GPU_SYNC,
     KIND_OVERHEAD,
+    NO_DEVICE,
     Columns,
     Session,
 )
@@ -23,6 +26,9 @@ IS_GPU = np.zeros(256, dtype=bool)
 IS_GPU[[*DEVICE_KINDS, KIND_GPU_SYNC, KIND_OVERHEAD]] = True
 _ON_DEVICE = np.zeros(256, dtype=bool)
 _ON_DEVICE[list(DEVICE_KINDS)] = True
+
+DEVICE_ARGUMENTS = ("device", "gpu")
+"""Names of an argument that says which device a span is about."""
 
 COPY_LANES = (("memcpy.h2d", "h2d"), ("memcpy.d2h", "d2h"))
 
@@ -37,6 +43,8 @@ class GpuRows:
         self._work: dict[int, Intervals] = {}
         self._shown: dict[int, int] = {}
         self._charted: dict[int, int] = {}
+        self._held: dict[int, Intervals] = {}
+        self._held_now: dict[int, list[tuple[int, int]]] = {}
 
     def places(self, session: Session, columns: Columns) -> NDArray[np.int64]:
         """Place of the lane of each record, all of which are of IS_GPU kinds."""
@@ -84,6 +92,34 @@ class GpuRows:
                 self._charted.pop(number, None)
             if self._work.setdefault(number, Intervals()).add(start, end):
                 self._shown.pop(number, None)  # the row of what was busy is to be made anew
+
+    def claims(self, session: Session, columns: Columns) -> NDArray[np.int64]:
+        """Place of the `held` lane of each span of the host that claims a device (stages.HELD_PLACE)."""
+        devices = np.zeros(len(columns), np.int64)
+        for number in np.unique(columns.name).tolist():
+            name = session.names[number]
+            mine = columns.name == number
+            arguments = ((name.a0, columns.a0, FLAG_F64), (name.a1, columns.a1, FLAG_F64_A1))
+            for argument, values, floating in arguments:
+                if argument in DEVICE_ARGUMENTS:
+                    devices[mine] = np.where(columns.flags & floating, 0, values)[mine]
+                    break
+            else:
+                place = self._map.range(name.text)
+                devices[mine] = place.device or 0 if place is not None else 0
+        devices[(devices < 0) | (devices >= NO_DEVICE)] = 0
+        return stages.gpu_place(0, stages.HELD) + stages.GPU_STEP * devices
+
+    def hold(self, place: int, columns: Columns) -> None:
+        """Count claims, all of one device: `place` is that of its `held` lane."""
+        device = stages.gpu_device(place)
+        self._held.setdefault(device, Intervals()).add(columns.start_ns, columns.end_ns)
+
+    def hold_now(self, claims: list[tuple[int, int, int]]) -> None:
+        """The claims that are not given back yet: place, start, and when they were last seen so."""
+        self._held_now = {}
+        for place, start, end in claims:
+            self._held_now.setdefault(stages.gpu_device(place), []).append((start, end))
 
     def newly_busy(self, session: Session) -> list[tuple[int, bool, Columns]]:
         """Per device: place of its `busy` row, whether what it shows is to be forgotten, what comes to it."""
@@ -139,9 +175,16 @@ class GpuRows:
     def devices(self) -> tuple[Device, ...]:
         """All devices with records, by number."""
         return tuple(
-            Device(number, self._kernels[number].covered(), self._work[number].covered())
+            Device(
+                number, self._kernels[number].covered(), self._work[number].covered(), self._claimed(number)
+            )
             for number in sorted(self._work)
         )
+
+    def _claimed(self, device: int) -> Covered | None:
+        now = self._held_now.get(device, [])
+        known = self._held.get(device)
+        return (known or Intervals()).covered(now) if known is not None or now else None
 
     def forget(self, before_ns: int) -> None:
         """Drop what ended before a moment."""
@@ -150,6 +193,8 @@ class GpuRows:
             self._work[number].forget(before_ns)
             self._shown[number] = len(self._work[number].closed[0])
             self._charted[number] = len(self._kernels[number].closed[0])
+        for held in self._held.values():
+            held.forget(before_ns)
 
 
 def split_by_depth(columns: Columns, after: list[int]) -> list[Columns]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, Protocol
 
+from cuzk_top import history, machine, saving
 from cuzk_top.collector import Collector, Recorder
 from cuzk_top.facts import Facts, Playback, describe
 from cuzk_top.model import Snapshot
@@ -32,7 +34,10 @@ class Owned(Protocol):
 
 
 class LiveSession:
-    """One traced process being watched. With a `prover` of our own, `stop` ends it; else it is left alone."""
+    """One traced process being watched. With a `prover` of our own, `stop` ends it; else it is left alone.
+
+    When the collection ends, its finished proofs are added to the past ones of their kind (see `history`).
+    """
 
     mode: Literal["live", "replay"] = "live"
 
@@ -46,12 +51,16 @@ class LiveSession:
     ) -> None:
         self.store = Store()
         self.prover = prover
+        self.deadlines: Mapping[str, int] = {}
+        self._trace = recorder.path if recorder is not None else None
+        probes: list[Source] = [
+            HostProbe(pid, clock),
+            ThreadProbe(pid, clock),
+            MemoryProbe(pid, clock),
+            NvmlProbe(clock),
+        ]
         self.collector = Collector(
-            source,
-            [HostProbe(pid, clock), ThreadProbe(pid, clock), MemoryProbe(pid, clock), NvmlProbe(clock)],
-            self.store,
-            recorder,
-            clock,
+            source, probes, self.store, recorder, clock, machine.facts(), self._remember
         )
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.failure = ""
@@ -88,7 +97,7 @@ class LiveSession:
 
     def facts(self) -> Facts:
         """What to show in the header beside the trace."""
-        return describe(self.store.snapshot())
+        return replace(describe(self.store.snapshot()), deadlines=self.deadlines)
 
     def playback(self) -> Playback | None:
         """A live session is not played."""
@@ -109,6 +118,24 @@ class LiveSession:
     def lines(self) -> Sequence[str]:
         """What the prover told, oldest first."""
         return tuple(self._lines)
+
+    def save_buffer(self) -> Path:
+        """Write all that is kept, as a trace of its own (see `saving.buffer`)."""
+        path = saving.buffer(self.store.snapshot())
+        if self._trace is None:
+            self._trace = path
+        self._remember()
+        return path
+
+    def trace_path(self) -> Path | None:
+        """The recording; without one, what was first saved of the buffer."""
+        return self._trace
+
+    def _remember(self) -> None:
+        """Have the past know this session's proofs; each counts once, however often this is called."""
+        problem = history.note(self.store.snapshot())
+        if problem and problem not in self._lines:
+            self._lines.append(problem)
 
     def stop(self) -> None:
         """End the prover if it is ours. A process that was attached to is never touched."""

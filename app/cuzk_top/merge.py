@@ -1,5 +1,7 @@
 """Several sources, one session: the prover's ring and the viewer's own probes under one table of names."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,13 +45,18 @@ def _key(name: Name) -> tuple[str, str, str, bool, bool]:
 class Merger:
     """Brings batches under one session. The main source is the prover: it says what is open.
 
-    To go on with a recording, `session` is what it knows and `seq` the number of its next record.
+    To go on with a recording, `session` is what it knows and `seq` the number of its next record. `facts` are
+    metadata that no source tells.
     """
 
-    def __init__(self, session: Session | None = None, seq: int = 0) -> None:
+    def __init__(
+        self, session: Session | None = None, seq: int = 0, facts: Mapping[str, str] | None = None
+    ) -> None:
         self._session = session or Session(names=[])
         self._table = NameTable(self._session.names)
         self._tracks: dict[tuple[int, int], int] = {}
+        # Metadata by probe: a last batch may come without them.
+        self._told: dict[int, Mapping[str, str]] = {0: facts or {}}
         self._seq = seq
 
     def merge(self, main: Batch, probes: list[Batch]) -> Batch:
@@ -65,8 +72,10 @@ class Merger:
         problems = main.problems
         for place, batch in enumerate(probes, 1):
             parts.append(renamed(place, batch.session.names, self._retracked(place, batch)))
-            session.meta.update(batch.session.meta)
+            self._told[place] = batch.session.meta
             problems += batch.problems
+        for told in self._told.values():
+            session.meta.update(told)
         columns = Columns.concat([part for part in parts if len(part)])
         columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
         self._seq += len(columns)

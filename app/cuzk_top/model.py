@@ -381,8 +381,9 @@ class Mark:
 class Snapshot:
     """Everything to draw, at one moment. Rows are in screen order: lane, then track, then depth.
 
-    `first_ns` and `last_ns` bound the data (0 and 0 when there is none); `now_ns` is the last poll, or in a
-    replay the play head: what starts after it is not drawn yet, what ends after it is open.
+    `first_ns` and `last_ns` bound the data (0 and 0 when there is none): all that came, also where the oldest
+    is no longer kept, so that the origin of the time axis stays. `now_ns` is the last poll, or in a replay
+    the play head: what starts after it is not drawn yet, what ends after it is open.
     """
 
     revision: int
@@ -400,6 +401,8 @@ class Snapshot:
     viewer_cpu: float | None = None
     devices: tuple["Device", ...] = ()
     """GPUs with records of kernels or copies, by number."""
+    flows: Columns = field(default_factory=Columns.empty)
+    """Arrows between threads: a point where it begins (a0 0) and where it arrives (a0 1), joined by corr."""
 
     def record(self, row: RowData, i: int) -> SpanRecord:
         """Closed span `i` of a row."""

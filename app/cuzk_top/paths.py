@@ -13,6 +13,11 @@ def traces_folder(env: Mapping[str, str] = os.environ) -> Path:
     return _base(env, "XDG_STATE_HOME", ".local/state") / "traces"
 
 
+def history_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """How long past proofs took: $XDG_STATE_HOME/cuzk-top/history."""
+    return _base(env, "XDG_STATE_HOME", ".local/state") / "history"
+
+
 def cache_folder(env: Mapping[str, str] = os.environ) -> Path:
     """Demo circuits and keys, cubins: $XDG_CACHE_HOME/cuzk-top."""
     return _base(env, "XDG_CACHE_HOME", ".cache")

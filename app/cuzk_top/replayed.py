@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from cuzk_top import saving
 from cuzk_top.facts import Facts, Playback, describe
 from cuzk_top.model import Snapshot
 from cuzk_top.sources.trace_file import Replay, TraceSource
@@ -19,6 +21,8 @@ class ReplaySession:
 
     def __init__(self, path: Path, clock: Callable[[], int]) -> None:
         self.store = Store()
+        self.deadlines: Mapping[str, int] = {}
+        self._path = path
         source = TraceSource(path)
         self.store.append(source.poll())
         source.close()
@@ -33,7 +37,7 @@ class ReplaySession:
 
     def facts(self) -> Facts:
         """What to show in the header beside the trace."""
-        return describe(self.store.snapshot())
+        return replace(describe(self.store.snapshot()), deadlines=self.deadlines)
 
     def playback(self) -> Playback | None:
         """Where the replay stands."""
@@ -54,6 +58,14 @@ class ReplaySession:
     def seek(self, t_ns: int) -> None:
         """Move the play head."""
         self._replay.seek(t_ns)
+
+    def save_buffer(self) -> Path:
+        """Write the whole trace again, as a file of its own (see `saving.buffer`)."""
+        return saving.buffer(self.store.snapshot())
+
+    def trace_path(self) -> Path | None:
+        """The file that is replayed."""
+        return self._path
 
     def lines(self) -> Sequence[str]:
         """Where the trace came from and what is wrong with it."""

@@ -1,4 +1,4 @@
-"""Where a recording goes that the command line asks for."""
+"""Where a recording goes that the command line asks for; and what is kept in memory, as a trace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cuzk_top import paths
 from cuzk_top.errors import InputError
 
 if TYPE_CHECKING:
+    from cuzk_top.model import Snapshot
     from cuzk_top.recording import Recorder
 
 
@@ -45,6 +46,23 @@ def begin(path: Path | None, max_bytes: int | None) -> Recorder | None:
     except OSError as error:
         _no_trace(error, path)
         return None
+
+
+def buffer(snapshot: Snapshot) -> Path:
+    """Write what a snapshot holds as a packed trace into the traces folder, named by the time in UTC.
+
+    May be called from any thread while the session goes on. Raises InputError when it cannot be written.
+    """
+    from cuzk_top import kept, packing  # noqa: PLC0415 (pyarrow: only whoever saves waits for it)
+
+    folder = paths.traces_folder()
+    job = snapshot.session.meta.get("job", snapshot.session.name)
+    try:
+        path = paths.new_trace(folder, job, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+        packing.write(kept.trace(snapshot), path)
+    except OSError as error:
+        raise InputError(f"{error.filename or folder}: {error.strerror or error}") from error
+    return path
 
 
 def _no_trace(error: OSError, path: Path) -> None:

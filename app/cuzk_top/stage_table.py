@@ -10,35 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cuzk_top import stages
+from cuzk_top.device_stages import Block, Proofs, device_stages
 from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot
+from cuzk_top.stage import Int64s, Stage, inside, proof_times, quantile
 from cuzk_top.stats import PROOF, begun
 
-Int64s = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One row of the stage table: all spans of one name."""
-
-    name: str
-    lane: str
-    role: str
-    indent: int
-    label: str
-    count: int
-    running: int
-    total_ns: int
-    self_ns: int
-    median_ns: int | None
-    p95_ns: int | None
-    share: float | None
-    """Of the proofs' total, 0..1, what lies inside of proofs; None where nothing does, as of set-up."""
-    minflt: int | None
-    majflt: int | None
-    ns_per_point: float | None
+__all__ = ["Stage", "stage_table"]
 
 
 @dataclass(slots=True)
@@ -60,16 +39,20 @@ class _Sum:
 
 
 def stage_table(snapshot: Snapshot) -> list[Stage]:
-    """One `Stage` a span name, parents before their children, in the order of a proof."""
+    """One `Stage` a span name, parents before their children, in the order of a proof; of GPUs as
+    `device_stages` has them.
+    """
     now = snapshot.now_ns
     sums: dict[int, _Sum] = {}
-    proofs = _proofs(snapshot)
+    proofs = proof_times(snapshot)
     for row in snapshot.rows:
+        if stages.has_work(row.lane) or stages.is_derived(row.lane):
+            continue
         starts, ends, finished = begun(row, now)
         # Names that the session lacks, as damaged traces have them, count as one.
         names = np.minimum(row.columns.name[: len(starts)], len(snapshot.session.names))
         durations = ends - starts
-        proving = np.where(_inside(starts, ends, proofs), durations, 0)
+        proving = np.where(inside(starts, ends, proofs), durations, 0)
         # 16-bit keys are sorted by radix, in linear time; a session has at most a few thousand names.
         order = np.argsort(
             names.astype(np.uint16) if len(snapshot.session.names) < 65_536 else names, kind="stable"
@@ -100,40 +83,13 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
             length = now - row.open.start_ns
             entry.total_ns += length
             ends = np.array([now], dtype=np.int64)
-            entry.proving_ns += length if _inside(ends - length, ends, proofs)[0] else 0
+            entry.proving_ns += length if inside(ends - length, ends, proofs)[0] else 0
     for name, nanoseconds in _child_time(snapshot).items():
         if name in sums:
             sums[name].child_ns += nanoseconds
-    return _ordered(snapshot, sums)
-
-
-def _proofs(snapshot: Snapshot) -> list[tuple[Int64s, Int64s]]:
-    """Starts and (clipped) ends of the proofs of each row that holds any."""
-    now = snapshot.now_ns
-    number = next((i for i, name in enumerate(snapshot.session.names) if name.text == PROOF), None)
-    found = []
-    for row in snapshot.rows:
-        opened = row.open is not None and row.open.name_id == number and row.open.start_ns < now
-        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if number is None or not (opened or (row.columns.name[:64] == number).any()):
-            continue
-        starts, ends, _ = begun(row, now)
-        mine = row.columns.name[: len(starts)] == number
-        starts, ends = starts[mine], ends[mine]
-        if opened and row.open is not None:
-            starts, ends = np.append(starts, row.open.start_ns), np.append(ends, now)
-        found.append((starts, ends))
-    return found
-
-
-def _inside(starts: Int64s, ends: Int64s, proofs: list[tuple[Int64s, Int64s]]) -> NDArray[np.bool_]:
-    """Which spans lie inside of a proof, on whatever thread."""
-    inside = np.zeros(len(starts), dtype=bool)
-    for begins, finishes in proofs:
-        if len(begins):
-            index = np.searchsorted(begins, starts, "right") - 1
-            inside |= (index >= 0) & (finishes[np.maximum(index, 0)] >= ends)
-    return inside
+    proof = next((i for i, name in enumerate(snapshot.session.names) if name.text == PROOF), -1)
+    whole = sums[proof].total_ns if proof in sums else 0
+    return _ordered(snapshot, sums, whole, device_stages(snapshot, Proofs(proofs, whole)))
 
 
 def _child_time(snapshot: Snapshot) -> dict[int, int]:
@@ -187,14 +143,13 @@ def _charge(
         spent[opened.name_id] = spent.get(opened.name_id, 0) + int((ends - starts)[inside].sum())
 
 
-def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
+def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list[Block]) -> list[Stage]:
+    """The rows of the host's spans, of which proofs took `whole` ns, and of the devices' blocks."""
     names = {snapshot.session.names[name].text: name for name in sums if name < len(snapshot.session.names)}
     lanes: dict[str, int] = {}
     for row in snapshot.rows:
         lanes.setdefault(row.lane.key, len(lanes))
     parents = {text: _prefix(text, names) for text in names}
-    proof = names.get(PROOF)
-    whole = sums[proof].total_ns if proof is not None else 0
     table: list[Stage] = []
 
     def add(text: str, indent: int) -> None:
@@ -223,18 +178,18 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum]) -> list[Stage]:
         for child in sorted(inside, key=lambda t: sums[names[t]].first_ns):
             add(child, indent + 1)
 
-    roots = [text for text in names if not parents[text]]
-    for text in sorted(roots, key=lambda t: (lanes[sums[names[t]].row.lane.key], sums[names[t]].first_ns)):
-        add(text, 0)
+    roots: list[tuple[int, int, str | Block]] = [
+        (lanes[sums[names[text]].row.lane.key], sums[names[text]].first_ns, text)
+        for text in names
+        if not parents[text]
+    ]
+    roots += [(lanes[block.lane], block.first_ns, block) for block in blocks]
+    for _, _, root in sorted(roots, key=lambda root: root[:2]):
+        if isinstance(root, Block):
+            table += root.rows
+        else:
+            add(root, 0)
     return table
-
-
-def quantile(ordered: Int64s, q: float) -> int:
-    """Quantile of sorted values, linear between neighbours (numpy's default, without its 0.1 ms a call)."""
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return int(ordered[low] + (at - low) * (ordered[high] - ordered[low]))
 
 
 def _prefix(text: str, names: Iterable[str]) -> str:

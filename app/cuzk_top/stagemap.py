@@ -14,8 +14,11 @@ is asked first. One library a file::
 
     [[range]]                       # an NVTX range or span of the host
     match = '^groth16'
-    lane = "proof"                  # a lane of stages.py
+    lane = "proof"                  # a lane of stages.py, or "held": a claim of a GPU
     stage = "prove"
+
+Which GPU a claim is of says its argument called `device` or `gpu`, else a group `(?P<device>\\d+)` of the
+expression; else it is number 0.
 
 The first rule that matches decides. What none matches keeps its name and falls into `other`.
 """
@@ -48,11 +51,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a name belongs. `library` is "" where no rule said anything."""
+    """Where a name belongs. `library` is "" where no rule said anything; `device` is of a claim whose name
+    says it.
+    """
 
     lane: str
     stage: str = ""
     library: str = ""
+    device: int | None = None
 
 
 OTHER = Place("other")
@@ -101,8 +107,11 @@ class StageMap:
         """Where a range of the host belongs; None when no rule knows it."""
         for library in self._libraries:
             for rule in library.ranges:
-                if rule.pattern.search(name):
-                    return Place(rule.lane, rule.stage, rule.library)
+                found = rule.pattern.search(name)
+                if found:
+                    device = found.groupdict().get("device")
+                    number = int(device) if device and device.isdecimal() else None
+                    return Place(rule.lane, rule.stage, rule.library, number)
         return None
 
 
@@ -117,6 +126,16 @@ def load(env: Mapping[str, str] = os.environ) -> StageMap:
     """The user's map, if there is one, before the shipped ones. Raises InputError when the user's is
     wrong."""
     own = user_file(env)
+    return StageMap([read(own), *shipped()] if own.is_file() else shipped())
+
+
+def ranges(env: Mapping[str, str] = os.environ) -> StageMap:
+    """The same, for spans of the host alone: one object as long as the user's file stays where it is."""
+    return _ranges(user_file(env))
+
+
+@cache
+def _ranges(own: Path) -> StageMap:
     return StageMap([read(own), *shipped()] if own.is_file() else shipped())
 
 
@@ -157,9 +176,9 @@ def _rules(path: Path, library: str, table: str, entries: Any, lanes: set[str] |
         if unknown:
             raise InputError(f"{path}: {where}: unknown key {sorted(unknown)[0]!r}")
         lane = str(entry.get("lane", "other"))
-        if lane not in (lanes or set(stages.ORDER)):
-            known = ", ".join(sorted(lanes or stages.ORDER))
-            raise InputError(f"{path}: {where}: no lane {lane!r}; there are {known}")
+        known = lanes or {*stages.ORDER, stages.HELD}
+        if lane not in known:
+            raise InputError(f"{path}: {where}: no lane {lane!r}; there are {', '.join(sorted(known))}")
         yield Rule(
             _pattern(path, where, entry["match"]),
             lane,

@@ -42,6 +42,7 @@ LANES: tuple[Lane, ...] = (
 `waits` are the host's for a device, `overhead` what recording device activity took from the program."""
 
 GPU_LANES: tuple[Lane, ...] = (
+    Lane("held", "held", "", "held"),
     Lane("busy", "busy", "", "busy"),
     Lane("h2d", "copy in", "H", "h pinned"),
     Lane("ntt", "ntt", "N", "ntt"),
@@ -50,12 +51,17 @@ GPU_LANES: tuple[Lane, ...] = (
     Lane("d2h", "copy out", "D", "copy out"),
     Lane("other", "other", "", "busy"),
 )
-"""Of each GPU, in screen order. `busy` is when anything ran on it; `other` has kernels without a stage, fills
-and copies inside the device."""
+"""Of each GPU, in screen order. `held` are the host's claims, `busy` is when anything ran on it; `other` has
+kernels without a stage, fills and copies inside the device."""
 
 GPU_BASE = 1_000
 GPU_STEP = 16
 _LAST = 1 << 21  # above the lanes of 65,536 GPUs
+
+HELD = "held"
+"""What `lane_of` says of a claim: it belongs to the lane of this key of the GPU that it claims."""
+HELD_PLACE = _LAST - 1
+"""Stands for a place until it is known which GPU that is."""
 
 ORDER = {lane.key: place if place < len(LANES) - 3 else _LAST + place for place, lane in enumerate(LANES)}
 """Place of each lane that a session has once; `place_of` and `lane_at` know those of GPUs too."""
@@ -66,6 +72,7 @@ FIXED = frozenset(ORDER) - {"key", "verify", "other", "waits", "overhead"}
 """Lanes that a proof always has: drawn from its beginning, so that rows do not jump when a stage starts."""
 
 PREFIXES: dict[str, str] = {
+    "gpu.held": HELD,
     "prove": "proof",
     "key": "key",
     "check": "key",
@@ -98,14 +105,20 @@ def _longest_prefix(name: str, table: Mapping[str, str]) -> str | None:
 
 
 def lane_of(name: str) -> str:
-    """Key of a host span's lane: by prefix, else by the shipped stage maps; else `other`."""
-    return _longest_prefix(name, PREFIXES) or _foreign(name)
+    """Key of a host span's lane: by prefix, else by the stage maps, the user's first; else `other`. HELD for
+    what claims a GPU.
+    """
+    found = _longest_prefix(name, PREFIXES)
+    if found is None:
+        place = stagemap.ranges().range(name)
+        found = place.lane if place is not None else "other"
+    return found
 
 
-@cache
-def _foreign(name: str) -> str:
-    place = stagemap.StageMap(stagemap.shipped()).range(name)
-    return place.lane if place is not None else "other"
+def place_of(name: str) -> int:
+    """Place of a host span's lane, HELD_PLACE for what claims a GPU."""
+    lane = lane_of(name)
+    return HELD_PLACE if lane == HELD else ORDER[lane]
 
 
 def gpu_place(device: int, lane: str) -> int:
@@ -113,11 +126,21 @@ def gpu_place(device: int, lane: str) -> int:
     return GPU_BASE + device * GPU_STEP + _GPU_ORDER[lane]
 
 
+def gpu_device(place: int) -> int:
+    """The device whose lane is at a place."""
+    return (place - GPU_BASE) // GPU_STEP
+
+
+def is_claim(place: int) -> bool:
+    """Whether a place is that of a GPU's `held` lane."""
+    return GPU_BASE <= place < HELD_PLACE and (place - GPU_BASE) % GPU_STEP == _GPU_ORDER[HELD]
+
+
 @cache
 def lane_at(place: int) -> Lane:
     """The lane at a place. Raises KeyError or IndexError where there is none."""
-    if GPU_BASE <= place < _LAST:
-        device, number = divmod(place - GPU_BASE, GPU_STEP)
+    if GPU_BASE <= place < HELD_PLACE:
+        device, number = gpu_device(place), (place - GPU_BASE) % GPU_STEP
         base = GPU_LANES[number]
         return Lane(f"gpu{device}.{base.key}", f"{device} {base.label}", base.letter, base.role)
     return _BY_PLACE[place]
@@ -150,6 +173,16 @@ def missing(key: str, meta: Mapping[str, str]) -> str | None:
     return None
 
 
+def has_work(lane: Lane) -> bool:
+    """Whether a lane holds what a device did: not what is derived of it, and not the host's claims."""
+    return lane.key.startswith("gpu") and lane.key.partition(".")[2] not in (HELD, "busy")
+
+
+def is_derived(lane: Lane) -> bool:
+    """Whether a lane holds no records: a GPU's `busy`."""
+    return lane.key.startswith("gpu") and lane.key.endswith(".busy")
+
+
 def gpu_role(lane: Lane, name: str) -> str | None:
     """Palette role of a bar in a lane of devices; None for any other lane."""
     if lane.key.startswith("gpu"):
@@ -167,7 +200,8 @@ def short_kernel(name: str) -> str:
 
 def role_of(name: str, meta: Mapping[str, str]) -> str:
     """Palette role of one span's bar."""
-    return _longest_prefix(name, _SPAN_ROLES) or lane(lane_of(name), meta).role
+    found = lane_of(name)
+    return _longest_prefix(name, _SPAN_ROLES) or (HELD if found == HELD else lane(found, meta).role)
 
 
 @dataclass(frozen=True, slots=True)

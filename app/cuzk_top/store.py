@@ -18,6 +18,7 @@ from cuzk_top.model import (
     COLUMN_TYPES,
     FLAG_F64,
     KIND_COUNTER,
+    KIND_FLOW,
     KIND_INSTANT,
     ROW_BYTES,
     SPAN_KINDS,
@@ -36,6 +37,7 @@ from cuzk_top.model import (
 DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
 MARKS_KEPT = 10_000
+FLOWS_KEPT = 100_000
 MOST_RUNS = 32
 """A batch of more runs of one row each is sorted by row first; a saved trace comes in few long runs."""
 TAKEN_OVER = 65_536
@@ -141,6 +143,7 @@ class Store:
         self._rows: dict[RowKey, _Row] = {}
         self._counters: dict[str, Growing] = {}
         self._marks: list[Mark] = []
+        self._flows = Columns.empty()
         self._session = Session()
         self._lane_of: NDArray[np.int64] = np.empty(0, np.int64)
         self._spans = 0
@@ -174,6 +177,7 @@ class Store:
                     self._add_spans(columns.take(is_span))
                     self._add_counters(columns.take(columns.kind == KIND_COUNTER))
                     self._add_marks(columns.take(columns.kind == KIND_INSTANT))
+                    self._add_flows(columns.take(columns.kind == KIND_FLOW))
             if batch.runs:
                 self._add_runs(batch.runs)
             self._set_open(batch.open)
@@ -215,8 +219,16 @@ class Store:
             self._session = session.copy()
         known = len(self._lane_of)
         if known < len(self._session.names):
-            new = [stages.ORDER[stages.lane_of(name.text)] for name in self._session.names[known:]]
+            new = [stages.place_of(name.text) for name in self._session.names[known:]]
             self._lane_of = np.concatenate([self._lane_of, np.array(new, np.int64)])
+
+    def _places(self, columns: Columns) -> NDArray[np.int64]:
+        """Place of each host span's lane."""
+        places = self._lanes(columns.name)
+        held = places == stages.HELD_PLACE
+        if held.any():
+            places[held] = self._gpu.claims(self._session, columns.take(held))
+        return places
 
     def _lanes(self, names: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Place of each name's lane; names the session lacks fall into the last, `other`."""
@@ -237,9 +249,7 @@ class Store:
             if not len(columns):
                 return
         key = (
-            self._lanes(columns.name) << 40
-            | columns.track.astype(np.int64) << 8
-            | columns.depth.astype(np.int64)
+            self._places(columns) << 40 | columns.track.astype(np.int64) << 8 | columns.depth.astype(np.int64)
         )
         edges = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
         if len(edges) > MOST_RUNS:
@@ -250,7 +260,13 @@ class Store:
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             packed = int(key[low])
             row = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
-            self._add_to_row(row, columns.take(slice(low, high)))
+            part = columns.take(slice(low, high))
+            self._claim(row, part)
+            self._add_to_row(row, part)
+
+    def _claim(self, key: RowKey, columns: Columns) -> None:
+        if stages.is_claim(key[0]):
+            self._gpu.hold(key[0], columns)
 
     def _add_gpu(self, columns: Columns) -> None:
         """Records of devices: streams share the rows of their lane, and the busy row grows."""
@@ -288,6 +304,8 @@ class Store:
                 counters.append(columns.take(columns.kind == KIND_COUNTER))
             if KIND_INSTANT in kinds:
                 marks.append(columns.take(columns.kind == KIND_INSTANT))
+            if KIND_FLOW in kinds:
+                self._add_flows(columns.take(columns.kind == KIND_FLOW))
             if not all(0 <= kind < 256 and _IS_SPAN[kind] for kind in kinds):
                 columns = columns.take(_IS_SPAN[columns.kind])
             if not len(columns):
@@ -301,10 +319,10 @@ class Store:
             places = (
                 set(self._lanes(np.array(run.names, np.int64)).tolist()) if run.names is not None else set()
             )
-            if len(places) == 1:
+            if len(places) == 1 and stages.HELD_PLACE not in places:
                 self._adopt((places.pop(), run.track, run.depth), columns)
                 continue
-            lanes = self._lanes(columns.name)
+            lanes = self._places(columns)
             for place in np.flatnonzero(np.bincount(lanes)).tolist():
                 chosen = lanes == place
                 mine = columns if chosen.all() else columns.take(chosen)
@@ -343,11 +361,13 @@ class Store:
             row.view = None
             self._spans += len(columns)
             self._bounds(int(start[0]), row.last_end)
+            self._claim(key, columns)
             return
         columns = self._possible(columns)
         if len(columns):
             self._spans += len(columns)
             self._kept += len(columns)
+            self._claim(key, columns)
             self._add_to_row(key, columns.take(np.lexsort((columns.end_ns, columns.start_ns))))
 
     def _add_to_row(self, key: RowKey, columns: Columns) -> None:
@@ -425,16 +445,27 @@ class Store:
             self._marks.append(Mark(record.start_ns, record.name, record.a0, record.a1, record.track))
         del self._marks[:-MARKS_KEPT]
 
+    def _add_flows(self, columns: Columns) -> None:
+        columns = self._possible(columns)
+        if len(columns):
+            kept = Columns.concat([self._flows, columns])
+            self._flows = kept.take(slice(-FLOWS_KEPT, None))
+
     def _set_open(self, columns: Columns) -> None:
         for row in self._rows.values():
             if row.open is not None:
                 row.open = None
                 row.view = None
         columns = self._possible(columns)
+        self._gpu.hold_now([])
         if not len(columns):
             return
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
-        lanes = self._lanes(columns.name)
+        lanes = self._places(columns)
+        claimed = [i for i in range(len(columns)) if stages.is_claim(int(lanes[i]))]
+        self._gpu.hold_now(
+            [(int(lanes[i]), int(columns.start_ns[i]), int(columns.end_ns[i])) for i in claimed]
+        )
         for i in range(len(columns)):
             place = int(lanes[i])
             record = span_record(self._session, columns, i, stages.lane_at(place).key)
@@ -448,7 +479,10 @@ class Store:
         self._last_ns = max(self._last_ns, last)
 
     def _retain(self) -> None:
-        """Drop the oldest spans until an eighth of the limit is free again."""
+        """Drop the oldest spans until an eighth of the limit is free again.
+
+        The session began when it did: the origin of the time axis, and device time since then, stay.
+        """
         ends = np.concatenate([row.spans["end_ns"] for row in self._rows.values()])  # a file's are not ours
         keep = self._limit_bytes // ROW_BYTES * 7 // 8
         if keep >= len(ends):
@@ -464,9 +498,6 @@ class Store:
         for series in self._counters.values():
             series.drop(int(np.searchsorted(series["t_ns"], cut, side="right")))
         self._gpu.forget(int(cut))
-        starts = [int(row.columns().start_ns[0]) for row in self._rows.values() if len(row)]
-        starts += [row.open.start_ns for row in self._rows.values() if row.open is not None]
-        self._first_ns = min(starts, default=None)
 
     def _make_snapshot(self) -> Snapshot:
         problems = self._problems
@@ -492,6 +523,7 @@ class Store:
             problems=problems,
             viewer_cpu=self.viewer_cpu,
             devices=self._gpu.devices(),
+            flows=self._flows,
         )
 
     def _make_rows(self) -> Iterable[RowData]:

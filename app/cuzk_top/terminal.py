@@ -11,6 +11,7 @@ from cuzk_top import theme
 
 if TYPE_CHECKING:
     from cuzk_top.facts import SessionControls
+    from cuzk_top.viewport import ViewState
 
 
 def interactive() -> bool:
@@ -25,8 +26,9 @@ def skin(args: argparse.Namespace) -> theme.Theme:
     return theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
 
 
-def show(controls: SessionControls, args: argparse.Namespace) -> str:
-    """Open the session screen until it is left; "quit" or "stop"."""
+def show(controls: SessionControls, args: argparse.Namespace, view: ViewState | None = None) -> str:
+    """Open the session screen, at `view` if there is one, until it is left; "quit" or "stop"."""
     from cuzk_top.app import CuzkTop  # noqa: PLC0415 - the screen's libraries load only where there is a screen
 
-    return CuzkTop(controls, skin(args)).run() or "quit"
+    controls.deadlines = dict(args.deadline)
+    return CuzkTop(controls, skin(args), view=view).run() or "quit"

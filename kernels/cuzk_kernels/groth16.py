@@ -18,14 +18,15 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels import verifier
 from cuzk_kernels.backend import choose
 from cuzk_kernels.backend.protocol import CoefError, MsmSteps
 from cuzk_kernels.curves import Point
-from cuzk_kernels.errors import InputError, InvalidProof, UnsatisfiedWitness
+from cuzk_kernels.errors import InputError, InvalidProof, MissingError, UnsatisfiedWitness
 from cuzk_kernels.formats import r1cs as r1cs_format
 from cuzk_kernels.formats import vkey as vkey_format
 from cuzk_kernels.formats import wtns as wtns_format
@@ -71,6 +72,7 @@ MSM_A = _MsmSpans("msm.a")
 MSM_B_G1 = _MsmSpans("msm.b_g1")
 MSM_B_G2 = _MsmSpans("msm.b_g2")
 _UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
+FINALIZE_C = _stage("finalize.c")
 FINALIZE = _stage("finalize")
 VERIFY = _stage("verify")
 
@@ -86,16 +88,6 @@ class Proved:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.proof, self.public))
-
-
-class _Sums(NamedTuple):
-    """The five multi-scalar multiplications of a proof."""
-
-    h: Point
-    l: Point  # noqa: E741 (the query's name)
-    a: Point
-    b1: Point
-    b2: Point
 
 
 def prove(
@@ -118,29 +110,40 @@ def prove(
     """
     backend = backend or choose()[0]
     with PROVE:
-        with KEY_LOAD:
-            key = key if isinstance(key, Zkey) else zkey_format.open(key)
-            _check_points(backend, key, subgroup=check_key)
-        with SYNTHESIS:
-            with _native(WITNESS_LOAD, backend):
-                wtns = wtns if isinstance(wtns, Wtns) else wtns_format.open(wtns)
-                _require_same_circuit(key, wtns)
-                wtns.check(backend)
-            if r1cs is not None:
-                _check_r1cs(r1cs if isinstance(r1cs, R1cs) else r1cs_format.open(r1cs), key, wtns)
-            with _native(ABC_EVAL(key.n_coefs), backend):
-                a, b = _evaluate(backend, key, wtns)
-                c = backend.product(a, b)
-        h = _quotient(backend, a, b, c)
-        sums = _multiply(backend, key, backend.scalars(key.curve, wtns.data, key.n_vars), h)
-        with _native(FINALIZE, backend):
-            proof = _finalize(backend, key, sums, test_only_blinding or _draw_blinding(key.curve.r))
+        with _held(backend):
+            with KEY_LOAD:
+                key = key if isinstance(key, Zkey) else zkey_format.open(key)
+                cuzk_tracer.meta(
+                    curve=key.curve.name, domain=key.domain, wires=key.n_vars, coefficients=key.n_coefs
+                )
+                _check_points(backend, key, subgroup=check_key)
+            with SYNTHESIS:
+                with _native(WITNESS_LOAD, backend):
+                    wtns = wtns if isinstance(wtns, Wtns) else wtns_format.open(wtns)
+                    _require_same_circuit(key, wtns)
+                    wtns.check(backend)
+                if r1cs is not None:
+                    _check_r1cs(r1cs if isinstance(r1cs, R1cs) else r1cs_format.open(r1cs), key, wtns)
+                with _native(ABC_EVAL(key.n_coefs), backend):
+                    a, b = _evaluate(backend, key, wtns)
+                    c = backend.product(a, b)
+            h = _quotient(backend, a, b, c)
+            w = backend.scalars(key.curve, wtns.data, key.n_vars)
+            blinding = test_only_blinding or _draw_blinding(key.curve.r)
+            proof = _multiply(backend, key, w, h, blinding)
         public = [wtns.value(index) for index in range(1, key.n_public + 1)]
         with VERIFY:
             sound = _self_check(key, public, proof)
         if not sound:
             _explain_failure(backend, key, wtns, with_r1cs=r1cs is not None)
-        return Proved(proof, public, key.notes, verifier.choose(key.curve).name)
+        notes = (*key.notes, *getattr(backend, "notes", ()))
+        return Proved(proof, public, notes, verifier.choose(key.curve).name)
+
+
+def _held(backend: "Backend") -> Any:
+    """What the proof claims of a back end's devices, as that tells it; nothing on the CPU."""
+    held: Any = getattr(backend, "held", nullcontext)
+    return held()
 
 
 def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
@@ -160,15 +163,30 @@ def _quotient(backend: "Backend", a: Any, b: Any, c: Any) -> "Scalars":
             return backend.pointwise(a, b, c)
 
 
-def _multiply(backend: "Backend", key: Zkey, w: "Scalars", h_values: "Scalars") -> _Sums:
-    """All five, begun before the first is waited for where the back end can."""
+def _multiply(
+    backend: "Backend", key: Zkey, w: "Scalars", h_values: "Scalars", blinding: tuple[int, int]
+) -> Proof:
+    """A, B and C from the five sums, all begun before the first is waited for where the back end can.
+
+    B in G2 takes longest: A, C and what blinds B are done beside it.
+    """
+    r, s = blinding
     first_private = key.n_public + 1
-    h = _msm(backend, MSM_H, key, key.h, h_values)
-    private = _msm(backend, MSM_L, key, key.c, w, offset=first_private)
-    a = _msm(backend, MSM_A, key, key.a, w)
-    b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
-    b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
-    return _Sums(h=h(), l=private(), a=a(), b1=b1(), b2=b2())
+    sum_h = _msm(backend, MSM_H, key, key.h, h_values)
+    sum_l = _msm(backend, MSM_L, key, key.c, w, offset=first_private)
+    sum_a = _msm(backend, MSM_A, key, key.a, w)
+    sum_b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
+    sum_b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
+    sums = sum_h(), sum_l(), sum_a(), sum_b1()
+    with _native(FINALIZE_C, backend):
+        a = _combine(backend, key, 1, (1, key.alpha1), (1, sums[2]), (r, key.delta1))
+        b1 = _combine(backend, key, 1, (1, key.beta1), (1, sums[3]), (s, key.delta1))
+        c = _combine(backend, key, 1, (1, sums[1]), (1, sums[0]), (s, a), (r, b1), (-r * s, key.delta1))
+        blinded = _combine(backend, key, 2, (1, key.beta2), (s, key.delta2))
+    b2 = sum_b2()
+    with _native(FINALIZE, backend):
+        b = key.curve.group(2).add(blinded, b2)
+    return Proof(key.curve, a, b, c)
 
 
 def _msm(
@@ -179,18 +197,14 @@ def _msm(
     with _native(spans.whole(query.count, bits), backend):
         job = key.curve, query.group, query.data, scalars, offset, query.count, spans.steps
         if begin is not None:
-            return begin(*job)  # type: ignore[no-any-return]
+            return partial(_finish, spans.whole.name, begin(*job))
         result = backend.msm(*job)
         return lambda: result
 
 
-def _finalize(backend: "Backend", key: Zkey, sums: _Sums, blinding: tuple[int, int]) -> Proof:
-    r, s = blinding
-    a = _combine(backend, key, 1, (1, key.alpha1), (1, sums.a), (r, key.delta1))
-    b = _combine(backend, key, 2, (1, key.beta2), (1, sums.b2), (s, key.delta2))
-    b1 = _combine(backend, key, 1, (1, key.beta1), (1, sums.b1), (s, key.delta1))
-    c = _combine(backend, key, 1, (1, sums.l), (1, sums.h), (s, a), (r, b1), (-r * s, key.delta1))
-    return Proof(key.curve, a, b, c)
+def _finish(stage: str, job: Callable[[], Point]) -> Point:
+    with _noticed_in(stage):
+        return job()
 
 
 def _combine(backend: "Backend", key: Zkey, group: int, *terms: tuple[int, Point]) -> Point:
@@ -212,10 +226,20 @@ def _native(span: Any, backend: "Backend") -> Iterator[None]:
     with span:
         backend.name_workers(span)
         try:
-            yield
+            with _noticed_in(span.name):
+                yield
         finally:
             backend.name_workers(None)
             cuzk_tracer.add_faults(*backend.take_faults())
+
+
+@contextmanager
+def _noticed_in(stage: str) -> Iterator[None]:
+    """What goes wrong on a device is told with the stage that met it: the one at fault, or one soon after."""
+    try:
+        yield
+    except MissingError as error:
+        raise MissingError(f"{stage}: {error}") from error
 
 
 def _check_points(backend: "Backend", key: Zkey, subgroup: bool) -> None:

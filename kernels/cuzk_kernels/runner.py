@@ -47,37 +47,49 @@ def die_with_parent() -> None:
 def run_prove(args: argparse.Namespace, backend: Backend) -> None:
     """Prove real files ``args.repeat`` times; every proof is verified before it is written."""
     from cuzk_kernels import formats, groth16  # noqa: PLC0415 - after the ring is open, so start-up is visible
+    from cuzk_kernels.formats import zkey  # noqa: PLC0415
 
-    cuzk_tracer.meta(job=Path(args.zkey).name)
+    cuzk_tracer.meta(job=Path(args.zkey).name, switches=switches(args))
+    key = zkey.open(args.zkey)  # once: it is checked once, and a GPU keeps the points of an open key
+    told: set[str] = set()
     for number in range(1, args.repeat + 1):
         started = time.monotonic()
-        result = groth16.prove(
-            args.zkey, args.wtns, backend=backend, check_key=args.check_key, r1cs=args.r1cs
-        )
+        result = groth16.prove(key, args.wtns, backend=backend, check_key=args.check_key, r1cs=args.r1cs)
         formats.write_result(args.proof, args.public, result)
-        report_proof(number, started, result, proof=args.proof, public=args.public)
+        report_proof(number, started, result, told, proof=args.proof, public=args.public)
+
+
+def switches(args: argparse.Namespace) -> str:
+    """The switches that change how long a proof takes and that the back end does not tell itself."""
+    said = ["check-key"] if args.check_key else []
+    said += ["r1cs"] if args.r1cs else []
+    return " ".join([*said, *([] if args.gpu_memory is None else [f"gpu-memory={args.gpu_memory}"])])
 
 
 def run_demo(args: argparse.Namespace, backend: Backend) -> None:
     """Prove the hash-chain circuit with a fresh witness each time; 0 proofs: until stopped."""
     from cuzk_kernels import groth16, setup  # noqa: PLC0415
+    from cuzk_kernels.formats import zkey  # noqa: PLC0415
 
     cuzk_tracer.meta(job="demo")
     demo = setup.demo(backend, Path(args.directory))
     emit("note", text=demo.summary)
+    key = zkey.open(demo.zkey)
     number = 0
+    told: set[str] = set()
     while args.proofs == 0 or number < args.proofs:
         number += 1
         started = time.monotonic()
         wtns = demo.fresh_witness()
-        result = groth16.prove(demo.zkey, wtns, backend=backend)
-        report_proof(number, started, result)
+        result = groth16.prove(key, wtns, backend=backend)
+        report_proof(number, started, result, told)
 
 
-def report_proof(number: int, started: float, result: Proved, **paths: str) -> None:
-    """Tell the viewer about a verified proof, and (with the first) what the prover wants the user to know."""
-    if number == 1:
-        for text in result.notes:
+def report_proof(number: int, started: float, result: Proved, told: set[str], **paths: str) -> None:
+    """Tell the viewer about a verified proof, and what the user should know that was not `told` yet."""
+    for text in result.notes:
+        if text not in told:
+            told.add(text)
             emit("note", text=text)
     emit("proof", number=number, seconds=time.monotonic() - started, verifier=result.verifier, **paths)
 

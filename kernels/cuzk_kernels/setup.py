@@ -70,7 +70,7 @@ def _make(backend: "Backend", folder: Path, curve: Curve, rounds: int) -> None:
     try:
         r1cs, zkey, vkey = (partial / name for name in _FILES)
         circuits.write_chain(r1cs, curve, rounds)
-        keygen.make_key(backend, r1cs, zkey, vkey)
+        keygen.make_key(backend, circuits.chain_matrices(curve, rounds), zkey, vkey)
         (partial / _CHECKSUMS).write_text(json.dumps(_checksums(partial)))
         if folder.exists() and not _sound(folder):
             shutil.rmtree(folder)

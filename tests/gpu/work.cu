@@ -2,7 +2,7 @@
 //
 //   work launches N [NS]   N kernels of NS ns each on one stream, one synchronise; with times of each launch in FILE
 //   work mixed             kernels on two streams, copies of every kind, fills, NVTX ranges
-//   work crash|kill|fork|exec|none|late MS
+//   work crash|kill|fork|exec|spawn|none|late MS
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
@@ -188,6 +188,20 @@ int main(int argc, char **argv)
         fflush(stdout);
         execl("/proc/self/exe", argv[0], "launches", "100", (char *)nullptr);
         return 3;
+    }
+    if (!strcmp(mode, "spawn")) { // a process that uses CUDA starts another program that does, and goes on
+        some(50);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            execl("/proc/self/exe", argv[0], "launches", "100", (char *)nullptr);
+            _exit(3);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        some(25);
+        printf("{\"mode\":\"spawn\",\"child\":%d,\"code\":%d}\n", (int)child, WEXITSTATUS(status));
+        return 0;
     }
     some(100);
     if (!strcmp(mode, "late")) // goes on for a while: to be attached to

@@ -43,9 +43,11 @@ __all__ = [
     "add_faults",
     "async_span",
     "counter",
+    "device",
     "disable",
     "enable",
     "flow",
+    "launcher",
     "mark",
     "meta",
     "open_ring",
@@ -312,6 +314,55 @@ def add_faults(minor: int, major: int) -> None:
     if slot is not None:
         slot.add_minflt += minor
         slot.add_majflt += major
+
+
+def launcher() -> int | None:
+    """This thread's innermost open span, for `device`; 0 where there is none, None while no device's work is
+    to be recorded.
+    """
+    if process.State.level < layout.LEVEL_ALL or process.State.failed:
+        return None
+    slot = getattr(_tls, "slot", None)
+    return (slot.number + 1) << 32 | slot.stack[-1][1] if slot is not None and slot.stack else 0
+
+
+def device(
+    name: Span,
+    kind: int,
+    start_ns: int,
+    end_ns: int,
+    device: int,
+    stream: int,
+    launcher: int,
+    a0: int = 0,
+    a1: int = 0,
+    corr: int = 0,
+) -> None:
+    """Record what a device did: see `cuzk_tracer.gpu.record`."""
+    slot = process.slot()
+    if slot is None:
+        return
+    index = slot.head
+    slot.head = index + 1
+    _pack_record(
+        slot.ring,
+        (index & slot.mask) * 64,
+        start_ns,
+        end_ns,
+        name._base._id,
+        0,
+        launcher & 0xFFFF_FFFF,
+        kind,
+        0,
+        launcher >> 32,
+        a0,
+        a1,
+        stream,
+        device & 0xFFFF,
+        corr & 0xFFFF_FFFF,
+        (index + 1) & 0xFFFF_FFFF,
+    )
+    slot.head_word[0] = slot.head
 
 
 def enable(level: str = "all") -> None:

@@ -15,11 +15,19 @@ from contextlib import contextmanager
 from glob import glob
 from importlib.machinery import EXTENSION_SUFFIXES
 
+import cuzk_tracer
+from cuzk_tracer import layout
+
 CUDA_VARIABLE = "CUDA_INJECTION64_PATH"
 NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
 CUPTI_VARIABLE = "CUZK_CUPTI"
 
 _WHEELS = ("nvidia/cu13/lib/libcupti.so.13", "nvidia/cuda_cupti/lib/libcupti.so.1[23]")
+
+KERNEL, MEMCPY, MEMSET = layout.KIND_GPU_KERNEL, layout.KIND_GPU_MEMCPY, layout.KIND_GPU_MEMSET
+
+launcher = cuzk_tracer._writer.launcher
+_device = cuzk_tracer._writer.device
 
 _library: ctypes.CDLL | None = None
 
@@ -66,18 +74,23 @@ def environment(env: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
 def start() -> str | None:
     """Record what this process does on GPUs from now on; the reason why not, or None. Never raises.
 
-    Call it before the first CUDA context: later, the next launch waits some 20 ms.
+    Call it before the first CUDA context: later, the next launch waits some 20 ms. Where the driver is to
+    load a capture library it is that one, so that nothing is recorded twice; another tool is left alone.
     """
     global _library  # noqa: PLW0603
     try:
         if _library is None:
-            path = library()
+            injected = os.environ.get(CUDA_VARIABLE)
+            path = injected or library()
             if path is None:
                 return "the capture library was not built (no C compiler)"
             if CUPTI_VARIABLE not in os.environ and (files := cupti_files()):
                 os.environ[CUPTI_VARIABLE] = ":".join(files)
             loaded = ctypes.CDLL(path)
+            if injected and not hasattr(loaded, "cuzk_gpu_start"):
+                return f"{CUDA_VARIABLE} is set to {injected}"
             loaded.cuzk_gpu_problem.restype = ctypes.c_char_p
+            loaded.cuzk_gpu_enter_as.argtypes = [ctypes.c_uint64]
             _library = loaded
         if _library.cuzk_gpu_start():
             return None
@@ -95,8 +108,7 @@ def flush() -> None:
 
 @contextmanager
 def launches() -> Iterator[None]:
-    """What this thread launches inside has its innermost open span as parent (not with the pure-Python
-    writer).
+    """What this thread launches inside has its innermost open span as parent.
 
     From its first use on a launch costs some 0.6 µs more in the whole process: CUPTI then reports driver
     calls.
@@ -104,8 +116,30 @@ def launches() -> Iterator[None]:
     if _library is None:
         yield
         return
-    _library.cuzk_gpu_enter()
+    _library.cuzk_gpu_enter_as(launcher() or 0)
     try:
         yield
     finally:
         _library.cuzk_gpu_leave()
+
+
+def record(
+    name: cuzk_tracer.Span,
+    kind: int,
+    start_ns: int,
+    end_ns: int,
+    *,
+    device: int,
+    stream: int,
+    launcher: int,
+    a0: int = 0,
+    a1: int = 0,
+    corr: int = 0,
+) -> None:
+    """Record what a device did, as CUPTI's records are, where a program timed it itself.
+
+    name: a span, for its name and those of its arguments. kind: KERNEL, MEMCPY or MEMSET. Times are of
+    CLOCK_MONOTONIC in ns, the end not below the start. launcher: what `launcher()` was when it was launched.
+    corr: its number among the launches of the process. Goes into the ring of the calling thread.
+    """
+    _device(name, kind, start_ns, end_ns, device, stream, launcher, a0, a1, corr)

@@ -1016,6 +1016,36 @@ static PyObject *module_add_faults(PyObject *Py_UNUSED(module), PyObject *const 
     Py_RETURN_NONE;
 }
 
+static PyObject *module_launcher(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (cuzk_trace__level() < CUZK_TRACE_ALL)
+        Py_RETURN_NONE;
+    if (!cuzk_trace__tls.slot)
+        claim();
+    return PyLong_FromUnsignedLongLong(cuzk_trace__here());
+}
+
+static PyObject *module_device(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = {"name", "kind", "start_ns", "end_ns", "device", "stream", "launcher",
+                                        "a0",   "a1",   "corr",     NULL};
+    PyObject *values[10];
+    uint32_t types = 0;
+    int64_t v[10];
+    int i;
+    if (!pick("device", names, 7, args, count, keywords, values))
+        return NULL;
+    if (!PyObject_TypeCheck(values[0], span_type)) {
+        PyErr_SetString(PyExc_TypeError, "device() takes a span for its name");
+        return NULL;
+    }
+    for (i = 1; i < 10; i++)
+        v[i] = values[i] ? argument(values[i], &types, 0) : 0;
+    cuzk_trace__device((uint32_t)v[1], &span_of(values[0])->name, (uint64_t)v[2], (uint64_t)v[3], (uint32_t)v[4], 0,
+                       (uint32_t)v[5], v[7], v[8], (uint32_t)v[9], (uint64_t)v[6]);
+    Py_RETURN_NONE;
+}
+
 static PyObject *module_meta(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Py_ssize_t i, named = names ? PyTuple_GET_SIZE(names) : 0;
@@ -1121,6 +1151,17 @@ static PyMethodDef module_methods[] = {
      "--\n"
      "\n"
      "Add faults that other threads took for this one; all open spans with `faults=True` include them."},
+    {"launcher", module_launcher, METH_NOARGS,
+     "launcher($module)\n"
+     "--\n"
+     "\n"
+     "This thread's innermost open span, for `device`; 0 where there is none, None while no device's work is\n"
+     "to be recorded."},
+    {"device", FUNCTION(module_device), METH_FASTCALL | METH_KEYWORDS,
+     "device($module, name, kind, start_ns, end_ns, device, stream, launcher, a0=0, a1=0, corr=0)\n"
+     "--\n"
+     "\n"
+     "Record what a device did: see `cuzk_tracer.gpu.record`."},
     {"meta", FUNCTION(module_meta), METH_FASTCALL | METH_KEYWORDS,
      "meta($module, **values)\n"
      "--\n"

@@ -81,7 +81,7 @@ def _follow(
             progress.update(session.store.snapshot())
         progress.update(session.store.snapshot())
         print()
-        print(report.text(report.facts(session.store.snapshot())))
+        print(report.text(report.against_past(session.store.snapshot())))
     except KeyboardInterrupt:
         print("cuzk-top: detached; the process goes on", file=sys.stderr)
         code = 130

@@ -138,7 +138,7 @@ def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, wit
     snapshot = session.store.snapshot()
     if with_report and outcome.exit_code == 0:
         _print("")
-        _print(report.text(report.facts(snapshot)))
+        _print(report.text(report.against_past(snapshot)))
     if trace is not None and trace.exists():
         _print(f"trace     {trace}")
     if outcome.exit_code:

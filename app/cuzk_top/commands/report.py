@@ -24,4 +24,4 @@ def load(path: Path) -> dict[str, object]:
     source = TraceSource(path)
     store.append(source.poll())
     source.close()
-    return report.facts(store.snapshot())
+    return report.against_past(store.snapshot())

@@ -117,7 +117,7 @@ def _conclude(session: LiveSession, trace: Path | None, *, with_report: bool) ->
     snapshot = session.store.snapshot()
     if with_report:
         _say("")
-        _say(report.text(report.facts(snapshot)))
+        _say(report.text(report.against_past(snapshot)))
     if trace is not None and trace.exists():
         _say(f"trace     {trace}")
 

@@ -61,7 +61,7 @@ def _open(choice: Choice, args: argparse.Namespace) -> int:
         args.pid, args.detail, args.output, args.max_size = [choice.pid], None, None, None
         return attach.run(args)
     if choice.kind == "replay":
-        args.file = choice.path
+        args.file, args.view = choice.path, None
         return replay.run(args)
     if choice.kind == "demo":
         args.backend, args.trace = "auto", None

@@ -47,11 +47,17 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     AUTO_FOCUS = ""
     """Nothing has the focus, so that every key is the screen's; the prompt takes it while it asks."""
 
-    def __init__(self, controls: SessionControls, theme: Theme, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        controls: SessionControls,
+        theme: Theme,
+        clock: Callable[[], int],
+        view: ViewState | None = None,
+    ) -> None:
         super().__init__()
         self.controls = controls
         self.skin = theme
-        self.view = ViewState(mode="page" if controls.mode == "live" else "fit")
+        self.view = view or ViewState(mode="page" if controls.mode == "live" else "fit")
         self.frame: Layout | None = None
         self.data: Snapshot = controls.snapshot()
         self._clock = clock
@@ -68,7 +74,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._computing = False
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
-        self._placed = False
+        self._placed = view is not None
         self._pace = Pace()
         self._fitted = False
         """A live session that has ended is fitted once; then the user has the window."""

@@ -117,12 +117,14 @@ class RingSource:
             poll = self.ring.poll()
         except reader.RingError as error:
             raise RingError(str(error)) from None
+        for thread, _ in poll.open:
+            self._track(thread)  # known before the records of what it launched
         parts = [self._columns(self._track(thread), rows, now) for thread, rows in poll.records]
         columns = Columns.concat([part for part in parts if len(part)])
         if len(columns):
             self._last_ns = max(self._last_ns, int(columns.end_ns.max()))
-        if poll.alive:
-            self._last_ns = now
+        if poll.alive:  # what was written since the clock was read may end after it
+            self._last_ns = max(self._last_ns, now)
         # A dead owner's spans were last open when it was last seen alive or wrote its last record.
         open_ = [self._open(self._track(thread), rows, self._last_ns) for thread, rows in poll.open]
         self._learn()
@@ -159,7 +161,7 @@ class RingSource:
 
     def _problems(self, poll: reader.Poll) -> tuple[str, ...]:
         problems = list(self.ring.problems)
-        if "gpu.problem" in self.ring.meta:
+        if "gpu.problem" in self.ring.meta and "gpu.times" not in self.ring.meta:
             problems.append(self.ring.meta["gpu.problem"])
         if poll.skipped:
             problems.append(f"{poll.skipped:,} records are older than this viewer and no longer in the ring")

@@ -91,7 +91,7 @@ class Replay:
     def set_speed(self, speed: float) -> None:
         """Seconds of trace a second, 0.1 to FASTEST; others are brought into the range."""
         self.seek(self.now_ns())
-        self.speed = min(max(speed, SLOWEST), FASTEST)
+        self.speed = speed if speed > SLOWEST else SLOWEST
 
     def seek(self, t_ns: int) -> None:
         """Put the head somewhere within the trace; playing goes on from there."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from textual.strip import Strip
 
 from cuzk_top import figures, stats
-from cuzk_top.facts import device_words
+from cuzk_top.device_figures import DeviceFigures, device_figures
+from cuzk_top.devicetime import Split
 from cuzk_top.model import Snapshot
 from cuzk_top.theme import Theme
 from cuzk_top.widgets.canvas import Canvas
@@ -54,6 +56,58 @@ def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
             break
         shown.remove(worst)
     return shown
+
+
+def device_fields(devices: Sequence[DeviceFigures], room: int) -> list[Field]:
+    """What the GPUs did, as far as it goes into `room` cells: the parts of their time are never left out."""
+    if not devices:
+        return []
+    if len(devices) == 1:
+        (one,) = devices
+        wide = _split(_name(one), one.split, "  ")
+        beside = _beside(one)
+        first = wide if wide.width <= room else _split(f"GPU{one.index}", one.split, " ")
+        return [first, *([Field(4, (beside,))] if beside[0] else [])]
+    full: tuple[Word, ...] = ()
+    plain: tuple[Word, ...] = ()
+    short: tuple[Word, ...] = (("kernel/copy/idle % ", "dim", False),)
+    for device in devices:
+        between: tuple[Word, ...] = ((" " * 3, "dim", False),) if full else ()
+        text, role, bold = _beside(device)
+        beside = (f" {text}" if text else "", role, bold)
+        full += (*between, *_split(_name(device), device.split, "  ").words, beside)
+        plain += (*between, *_split(f"GPU{device.index}", device.split, " ").words)
+        parts = "/".join(map(str, device.split.percent()))
+        short += ((f" {device.index} ", "dim", False), (parts, "ink", True))
+    whole = _split(f"{len(devices)} GPUs", sum((d.split for d in devices), Split(0, 0, 0)), " ")
+    choices = [Field(0, words) for words in (full, plain, short)]
+    return [next((field for field in choices if field.width <= room), whole)]
+
+
+def _name(device: DeviceFigures) -> str:
+    return f"GPU{device.index} {device.name}".rstrip()
+
+
+def _split(name: str, split: Split, gap: str) -> Field:
+    kernel, copy, idle = map(str, split.percent())
+    return Field(
+        0,
+        (
+            (f"{name}{gap}kernel ", "dim", False),
+            (kernel, "ink", True),
+            (f"{gap}copy ", "dim", False),
+            (copy, "ink", True),
+            (f"{gap}idle ", "dim", False),
+            (f"{idle} %", "ink", True),
+        ),
+    )
+
+
+def _beside(device: DeviceFigures) -> Word:
+    """Other truths of the same time: what the host claimed, and what NVML says."""
+    figures_ = [("held", device.held_percent), ("nvml", None if device.nvml is None else round(device.nvml))]
+    known = ", ".join(f"{label} {figure}" for label, figure in figures_ if figure is not None)
+    return (f"({known})" if known else "", "dim", False)
 
 
 class Header(Canvas):
@@ -111,22 +165,18 @@ class Header(Canvas):
     def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
         lost = snapshot.lost
         fields = [Field(2, ((title.backend, "ink", True),))] if title.backend else []
-        devices = device_words(snapshot)
-        if devices:
-            words: tuple[Word, ...] = (("GPU " if len(snapshot.devices) == 1 else "GPUs ", "dim", False),)
-            for label, figure in devices:
-                words += ((label, "dim", False), (figure, "ink", True))
-            fields.append(Field(0, words))
+        start = 2 if width >= 80 else 1
+        spans = Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False)))
+        loss = Field(0, (("lost ", "dim", False), (figures.count(lost), "cost" if lost else "ink", True)))
+        room = width - start - 1 - spans.width - loss.width - 2 * 2
+        fields += device_fields(device_figures(snapshot), room)
         gpu_at = len(fields)
         if title.gpu:
             fields.append(Field(4, (("GPU ", "dim", False), (title.gpu, "text", False))))
-        fields.append(Field(1, (("spans ", "dim", False), (figures.count(snapshot.spans), "text", False))))
-        fields.append(
-            Field(0, (("lost ", "dim", False), (figures.count(lost), "cost" if lost else "ink", True)))
-        )
+        fields += [spans, loss]
         if snapshot.viewer_cpu is not None:
             share = f"{snapshot.viewer_cpu:.0f}%"
-            words = (("viewer ", "dim", False), (share, "text", False))
+            words: tuple[Word, ...] = (("viewer ", "dim", False), (share, "text", False))
             if width >= 140:
                 words = (*words, (" of a core", "dim", False))
             if title.frames and width >= 100:
@@ -136,7 +186,7 @@ class Header(Canvas):
             fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
         if snapshot.problems:
             fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
-        line = Line(self._theme, width, "bar").put("  " if width >= 80 else " ")
+        line = Line(self._theme, width, "bar").put(" " * start)
         room = width - line.x - 1
         full = sum(field.width for field in fields)
         gap = 3 if full + 3 * (len(fields) - 1) <= room else 2

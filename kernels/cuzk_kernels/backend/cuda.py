@@ -6,8 +6,8 @@ other. MSMs and checks of a few points go to the host's back end.
 """
 
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,9 @@ POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)
 NOTHING = (1 << 64) - 1
 UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
 
+HELD = cuzk_tracer.span("gpu.held", a0="device", stage=True)
+HANDED_OVER, HANDED_BACK = "msm.b_g2.handed_over", "msm.b_g2.handed_back"
+WAIT_B_G2 = cuzk_tracer.span("msm.b_g2.wait")
 H2D_SCALARS = cuzk_tracer.span("h2d.scalars", a0="bytes", stage=True)
 
 
@@ -125,23 +128,29 @@ class _Coefficients:
 
 
 class Later:
-    """A call on a thread of its own."""
+    """A call on a thread of its own. What it waits for and who waits for it is traced as hand-overs."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
         self._value: Any = None
         self._error: BaseException | None = None
+        self._begun = cuzk_tracer.flow(HANDED_OVER)
+        self._done = 0
         self._thread = threading.Thread(target=self._run, name="b-g2")
         self._thread.start()
 
     def _run(self) -> None:
+        cuzk_tracer.flow(HANDED_OVER, self._begun)
         try:
             self._value = self._call()
         except BaseException as error:  # raised where the result is asked for
             self._error = error
+        self._done = cuzk_tracer.flow(HANDED_BACK)
 
     def result(self) -> Any:
-        self._thread.join()
+        with WAIT_B_G2:
+            self._thread.join()
+            cuzk_tracer.flow(HANDED_BACK, self._done)
         if self._error is not None:
             raise self._error
         return self._value
@@ -177,6 +186,19 @@ class CudaBackend:
         self._witness: tuple[memoryview, Block] | None = None
         names = ", ".join(site.device.name for site in self.sites)
         cuzk_tracer.meta(gpu=names, h2d=h2d, b_g2=b_g2, gpu_budget=str(self.first.budget))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A proof has the devices from here to the end: a span of each says so."""
+        with ExitStack() as spans:
+            for site in self.sites:
+                spans.enter_context(HELD(site.device.index))
+            yield
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines the user should see, so far."""
+        return tuple(dict.fromkeys(site.stager.note for site in self.sites if site.stager.note is not None))
 
     # Checks
 

@@ -47,7 +47,7 @@ def build(unit: str, capability: tuple[int, ...]) -> Built:
     """
     target = f"sm_{capability[0]}{capability[1]}"
     record_path = cache_directory() / f"{unit}-{target}.json"
-    nvcc = _nvcc()
+    nvcc = find_nvcc()
     version = _version(nvcc) if nvcc else None
     record = _read(record_path)
     why = _stale(record, record_path, version)
@@ -61,7 +61,20 @@ def build(unit: str, capability: tuple[int, ...]) -> Built:
     return _compile(unit, target, record_path, nvcc, version, why or "")
 
 
-def _nvcc() -> str | None:
+def cached() -> list[tuple[str, str | None]]:
+    """What the cache holds, as ``UNIT-TARGET``, each with the reason why it cannot be used or None."""
+    found = []
+    for path in sorted(cache_directory().glob("*-sm_*.json")):
+        try:
+            why = _stale(json.loads(path.read_text()), path, None)
+        except (OSError, ValueError, KeyError, TypeError):
+            why = "its record is damaged"
+        found.append((path.stem, why))
+    return found
+
+
+def find_nvcc() -> str | None:
+    """The compiler: CUZK_NVCC, else the one in PATH, else the toolkit's in its usual place."""
     own = os.environ.get("CUZK_NVCC")
     if own:
         return own

@@ -10,15 +10,19 @@ import ctypes
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuzk_kernels.backend import gpu_build
 from cuzk_kernels.backend.gpu_kernels import SIGNATURES
 from cuzk_kernels.errors import MissingError
 
+if TYPE_CHECKING:
+    from cuzk_kernels.backend.gpu_events import EventTimes, Timed
+
 INSTALL = "install it with: pip install 'cuzk-top[gpu]'"
 _MIN_CAPABILITY = (8, 0)
 _POOL_STEP = 1 << 20
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _current = threading.local()  # the device whose context is current
 
 
@@ -167,6 +171,21 @@ class Device:
         self.fingerprints: dict[str, str] = {}
         self._kept: list[Pinned] = []
         self._scratch: list[Pinned] = []
+        self._times: EventTimes | None = None
+
+    def time_by_events(self) -> bool:
+        """Time everything that is given to the device from now on, for want of CUPTI; False where it gives
+        no events.
+        """
+        from cuzk_kernels.backend.gpu_events import EventTimes  # noqa: PLC0415 (rarely needed)
+
+        self.attach()
+        times = EventTimes(self._cuda, self.index, lambda: Event(self._cuda))
+        self._times = times if times.works else None
+        return times.works
+
+    def _timed(self, stream: Any = None) -> "Timed | None":
+        return self._times.begin((stream or self.compute).handle) if self._times is not None else None
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -195,13 +214,16 @@ class Device:
         self.attach()
         pointer = ctypes.c_uint64()
         status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
-        if status != 0:
+        if status == _OUT_OF_MEMORY:
             self.reuse_sort_blocks(0)
             self.finish(self.event(self.sort))
             self.pool.trim()
             self.sort_pool.trim()
             status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
-        return pointer.value if status == 0 else None
+        if status == _OUT_OF_MEMORY:
+            return None
+        self._check(status, "taking memory")  # after a fault on the device every call fails
+        return pointer.value
 
     def _free(self, address: int) -> None:
         self._cuda.cuMemFree_v2(ctypes.c_uint64(address))
@@ -281,6 +303,7 @@ class Device:
         if size:
             self.attach()
             handle = self._stream(stream)
+            timed = self._timed(stream)
             status = self._cuda.cuMemcpyHtoDAsync_v2(
                 ctypes.c_uint64(target),
                 ctypes.c_void_p(source),
@@ -288,11 +311,14 @@ class Device:
                 handle,
             )
             self._check(status, "copying to the device")
+            if timed is not None:
+                timed.copied("h2d", source, size)
 
     def download(self, target: int, source: int, size: int, stream: Any = None) -> None:
         if size:
             self.attach()
             handle = self._stream(stream)
+            timed = self._timed(stream)
             status = self._cuda.cuMemcpyDtoHAsync_v2(
                 ctypes.c_void_p(target),
                 ctypes.c_uint64(source),
@@ -300,15 +326,20 @@ class Device:
                 handle,
             )
             self._check(status, "copying from the device")
+            if timed is not None:
+                timed.copied("d2h", target, size)
 
     def clear(self, target: int, size: int, stream: Any = None) -> None:
         """Zeros, in stream order; size is a multiple of 4."""
         if size:
             self.attach()
+            timed = self._timed()
             status = self._cuda.cuMemsetD32Async(
                 ctypes.c_uint64(target), 0, ctypes.c_size_t(size // 4), self._stream(stream)
             )
             self._check(status, "clearing memory")
+            if timed is not None:
+                timed.filled(size)
 
     def launch(
         self, unit: str, name: str, grid: int | tuple[int, int], block: int, *arguments: int, shared: int = 0,
@@ -321,12 +352,15 @@ class Device:
             function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
             self._shared[unit, name] = shared
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
+        timed = self._timed()
         try:
             function.prepared_async_call(
                 (x, y, 1), (block, 1, 1), stream or self.compute, *arguments, shared_size=shared
             )
         except self._driver.Error as error:
             raise MissingError(f"GPU {self.index}: {name} cannot be launched: {error}") from None
+        if timed is not None:
+            timed.kernel(name, x * y, block)
 
     def _function(self, unit: str, name: str) -> Any:
         function = self._functions.get((unit, name))
@@ -372,6 +406,8 @@ class Device:
         """Block until the event has happened: where a fault of earlier work shows."""
         self.attach()
         self._check(self._cuda.cuEventSynchronize(event.handle), "the work on the device")
+        if self._times is not None:
+            self._times.settle()
 
     def elapsed_ms(self, start: "Event", end: "Event") -> float:
         out = ctypes.c_float()

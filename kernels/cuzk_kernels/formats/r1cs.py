@@ -116,8 +116,19 @@ def write(
         for terms in row:
             rows.append(binfile.u32(len(terms)))
             rows.extend(_TERM.pack(wire, value.to_bytes(VALUE_BYTES, "little")) for wire, value in terms)
+    write_packed(
+        path, curve, n_wires=n_wires, n_outputs=n_outputs, n_public_inputs=n_public_inputs,
+        n_private_inputs=n_private_inputs, n_constraints=count, constraints=rows,
+    )  # fmt: skip
+
+
+def write_packed(
+    path: binfile.Path, curve: Curve, *, n_wires: int, n_outputs: int, n_public_inputs: int,
+    n_private_inputs: int, n_constraints: int, constraints: list[bytes],
+) -> None:  # fmt: skip
+    """The same from the bytes of section 2, in pieces."""
     header = binfile.prime(curve.r, VALUE_BYTES)
     header += b"".join(map(binfile.u32, (n_wires, n_outputs, n_public_inputs, n_private_inputs)))
-    header += struct.pack("<QI", n_wires, count)
+    header += struct.pack("<QI", n_wires, n_constraints)
     labels = struct.pack(f"<{n_wires}Q", *range(n_wires))
-    binfile.write(path, b"r1cs", 1, [(1, [header]), (2, rows), (3, [labels])])
+    binfile.write(path, b"r1cs", 1, [(1, [header]), (2, constraints), (3, [labels])])

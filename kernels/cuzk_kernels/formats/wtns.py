@@ -54,6 +54,10 @@ def open(path: binfile.Path) -> Wtns:
 
 def write(path: binfile.Path, curve: Curve, values: list[int]) -> None:
     """Write a witness atomically; values are below r and begin with 1."""
-    header = binfile.prime(curve.r, VALUE_BYTES) + binfile.u32(len(values))
-    data = b"".join([value.to_bytes(VALUE_BYTES, "little") for value in values])
+    write_packed(path, curve, b"".join([value.to_bytes(VALUE_BYTES, "little") for value in values]))
+
+
+def write_packed(path: binfile.Path, curve: Curve, data: bytes) -> None:
+    """The same from the bytes of the values, VALUE_BYTES each."""
+    header = binfile.prime(curve.r, VALUE_BYTES) + binfile.u32(len(data) // VALUE_BYTES)
     binfile.write(path, b"wtns", 2, [(1, [header]), (2, [data])])

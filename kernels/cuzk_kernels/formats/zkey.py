@@ -185,7 +185,7 @@ def open(path: binfile.Path) -> Zkey:
 
 def write(
     path: binfile.Path, curve: Curve, *, n_public: int, domain: int,
-    header_points: dict[str, Point], coefs: list[bytes], queries: dict[int, bytes],
+    header_points: dict[str, Point], coefs: bytes, queries: dict[int, bytes],
 ) -> None:  # fmt: skip
     """Write a key atomically, in snarkjs's section order, without contributions.
 
@@ -200,7 +200,7 @@ def write(
         (1, [binfile.u32(GROTH16)]),
         (2, [header, *points]),
         (3, [queries[3]]),
-        (4, [binfile.u32(len(coefs)), *coefs]),
+        (4, [binfile.u32(len(coefs) // COEF_BYTES), coefs]),
         *((section, [queries[section]]) for section in range(5, 10)),
         (10, [no_contribution]),
     ]

@@ -115,6 +115,25 @@ def test_what_a_killed_program_leaves(traced):
     source.close()
 
 
+def test_a_session_ends_no_earlier_than_its_last_record(traced):
+    """Records are read after the clock is: some ended in between."""
+    program = traced("""
+        with cuzk_tracer.span("prove"): pass
+        print("in", flush=True)
+        sys.stdin.readline()
+    """)
+    assert program.hear() == "in"
+    early = time.monotonic_ns() - 100_000_000
+    source = RingSource(program.ring, lambda: early)
+    end = int(source.poll().columns.end_ns.max())
+    assert end > early
+    program.say()
+    program.wait()
+    last = source.poll()
+    assert last.ended and last.now_ns == end
+    source.close()
+
+
 def test_overlapping_async_spans_get_rows_of_their_own(traced):
     program = traced("""
         import asyncio
@@ -279,6 +298,26 @@ def test_the_collector_runs_to_the_end_of_its_source():
     assert len(memory.batches) == 3 and memory.closed and source.closed and probe.closed
     assert collector.cpu_seconds() > 0
     collector.stop()
+
+
+def test_what_probes_and_the_machine_tell_stays_to_the_end():
+    source, store = Script(script(3, ended=True)), Store()
+    probe = Script([])
+    probe.poll = lambda: Batch(
+        Session(names=[], meta={"gpu.0.name": "G"}), Columns.empty(), Columns.empty(), 0, 0
+    )
+    told = []
+    collector = Collector(
+        source, [probe], store, None, lambda: 0, {"machine.host": "h"}, lambda: told.append(store.snapshot())
+    )
+    assert collector.step() and store.snapshot().session.meta == {"machine.host": "h", "gpu.0.name": "G"}
+    collector.start()
+    assert collector.join(10)
+    assert store.snapshot().ended and store.snapshot().session.meta == {
+        "machine.host": "h",
+        "gpu.0.name": "G",
+    }
+    assert told == [store.snapshot()]
 
 
 def test_stopping_collects_once_more():

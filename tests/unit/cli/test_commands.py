@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from cli_cases import CASES, Command
 
+from cuzk_top import view_file
 from cuzk_top.cli import build_parser
 from cuzk_top.commands import top
+from cuzk_top.viewport import ViewState
 
 MULTIPLIER = CASES / "multiplier-bn254"
 KEY, WITNESS = MULTIPLIER / "circuit.zkey", MULTIPLIER / "witness.wtns"
@@ -55,7 +57,7 @@ def test_each_stage_is_told_as_it_ends(cuzk_top: Command, tmp_path: Path) -> Non
     progress = done.stdout.split("session", 1)[0].splitlines()
     told = [line.split()[0] for line in progress if line.startswith(" ")]
     msms = ["msm.h", "msm.l", "msm.a", "msm.b_g1", "msm.b_g2"]
-    assert told == ["key.load", "synthesis", "quotient", *msms, "finalize", "verify"]
+    assert told == ["key.load", "synthesis", "quotient", *msms, "finalize.c", "finalize", "verify"]
 
 
 def test_the_trace_goes_where_it_was_asked_to_and_reports_the_same_proofs(
@@ -72,7 +74,9 @@ def test_the_trace_goes_where_it_was_asked_to_and_reports_the_same_proofs(
     assert stages["msm.b_g2"]["count"] == 3
     # A proof's time is its own plus its children's: the parts of one level never exceed the whole.
     inside = [
-        s for s in data["stages"] if s["name"] in {"key.load", "synthesis", "quotient", "finalize", "verify"}
+        s
+        for s in data["stages"]
+        if s["name"] in {"key.load", "synthesis", "quotient", "finalize.c", "finalize", "verify"}
     ]
     assert sum(s["total_ns"] for s in inside) < stages["prove"]["total_ns"]
     assert data["lost"] == 0
@@ -276,3 +280,61 @@ def test_ctrl_c_stops_a_proof_cleanly(environment: dict[str, str], tmp_path: Pat
     assert children, "the prover was a process of its own"
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert trace.exists(), "what was traced until then is saved"
+
+
+def test_finished_proofs_are_known_to_the_past(cuzk_top: Command, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert prove(cuzk_top, tmp_path, "--repeat", "2", "--check-key").returncode == 0
+    assert prove(cuzk_top, tmp_path, "--backend", "python").returncode == 0
+    found = [json.loads(path.read_text()) for path in (tmp_path / "state/cuzk-top/history").glob("*.json")]
+    kinds = {len(content["proofs"]): content["kind"] for content in found}
+    assert sorted(kinds) == [1, 4], "another back end and other switches make another kind"
+    for part in ("circuit.zkey; curve bn254; domain 8; ", "threads", "switches check-key", "machine.host"):
+        assert part in kinds[4]
+    assert "cpu-python" in kinds[1] and "switches" not in kinds[1]
+    [stages] = [content["stages"] for content in found if len(content["proofs"]) == 4]
+    assert {"prove", "key.load", "synthesis", "quotient", "msm.b_g2", "verify"} <= set(stages)
+
+
+def test_a_saved_view_opens_its_trace(cuzk_top: Command, tmp_path: Path) -> None:
+    trace = CASES.parent / "traces" / "chain-65533-bls12381.cuzk"
+    view = tmp_path / "a.view.json"
+    view.write_text(view_file.dump(ViewState(), trace, (80, 24)))
+    whole = cuzk_top("replay", trace)
+    assert whole.returncode == 0 and "msm.b_g2" in whole.stdout
+    assert cuzk_top("replay", view).stdout == whole.stdout
+    assert cuzk_top("replay", trace, "--view", view).stdout == whole.stdout
+    view.write_text("{}")
+    for arguments in ((view,), (trace, "--view", view)):
+        done = cuzk_top("replay", *arguments)
+        assert done.returncode == 2 and done.stdout == ""
+        assert (
+            done.stderr == f"cuzk-top: {view}: not a view that cuzk-top saved: S on the screen writes one\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("demo", []),
+        ("--deadline a=1s demo", [("a", 1_000_000_000)]),
+        ("prove k w -o p --public u --deadline c.zkey=250ms", [("c", 250_000_000)]),
+        ("replay t --deadline a=1:02.5 --deadline b=c=3", [("a", 62_500_000_000), ("b=c", 3_000_000_000)]),
+        ("attach 7 --deadline a=2h", [("a", 7_200_000_000_000)]),
+        ("run --deadline a=5m -- x", [("a", 300_000_000_000)]),
+    ],
+)
+def test_deadlines(line: str, wanted: list[tuple[str, int]]) -> None:
+    assert build_parser().parse_args(line.split()).deadline == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a=", "=5s", "a=soon", "a=-5s", "a=0", "a=5x", "a=99999999999h", "a=14:03:05"]
+)
+def test_a_deadline_that_is_none_is_one_line(text: str, cuzk_top: Command) -> None:
+    done = cuzk_top("replay", "t.cuzk", "--deadline", text)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        f"argument --deadline: {text!r} is not KIND=TIME such as porep-32g=90s or circuit=1:30"
+    )

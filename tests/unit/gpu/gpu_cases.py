@@ -7,10 +7,16 @@ import json
 import os
 import struct
 import subprocess
+import sys
+import textwrap
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cuzk_top.model import Snapshot
+from cuzk_top.sources.ring import RingSource
+from cuzk_top.store import Store
 from cuzk_tracer import reader
 
 ROOT = Path(__file__).parents[3]
@@ -139,6 +145,26 @@ class Runs:
             with contextlib.suppress(reader.RingError):  # just being made
                 found.append(reader.Ring(path))
         return found
+
+    def watched(self, program: str, **env: str) -> Snapshot:
+        """What a store holds of a Python program once it has said "here" and waits for a line."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.env | env,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "here\n"
+            (ring,) = self.rings()
+            store = Store()
+            store.append(RingSource(ring.path, time.monotonic_ns).poll())
+            return store.snapshot()
+        finally:
+            process.kill()
+            process.communicate()
 
     def calls(self) -> list[str]:
         path = self.folder / "calls"

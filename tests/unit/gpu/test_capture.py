@@ -137,6 +137,35 @@ def test_dormant_until_the_enabled_word_says_so(runs: Runs, tmp_path: Path) -> N
             process.kill()
 
 
+def test_kernels_are_not_stages_so_coarse_leaves_them_out(runs: Runs, tmp_path: Path) -> None:
+    import subprocess
+
+    stub_file(tmp_path / "records", capture("torch"))
+    env = runs.env | {"STUB_CUPTI_FILE": str(tmp_path / "records"), "CUZK_TRACE": "coarse"}
+    with subprocess.Popen([runs.bench.driver, "20000"], env=env, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 15
+            while not (runs.rings() and "ActivityDisable" in runs.calls()) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.2)
+            (ring,) = runs.rings()
+            assert len(everything(ring)[0]) == 0
+            assert ring.meta["gpu.paused"] == 'kernels and copies are recorded at detail "all"'
+            with Path(ring.path).open("r+b") as file:
+                file.seek(116)  # layout.HEADER: enabled
+                assert int.from_bytes(file.read(4), "little") == layout.LEVEL_COARSE
+                file.seek(116)
+                file.write(layout.LEVEL_ALL.to_bytes(4, "little"))
+            count = 0
+            while count == 0 and time.monotonic() < deadline:
+                time.sleep(0.02)
+                count = len(everything(ring)[0])
+            assert count > 0
+            assert ring.meta["gpu.paused"] == ""
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("env", "said"),
     [

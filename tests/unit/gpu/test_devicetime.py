@@ -89,10 +89,30 @@ def test_devices_without_records_were_idle() -> None:
     assert Split(1, 1, 1).percent() == (34, 33, 33)
 
 
-def test_what_was_dropped_is_no_longer_counted() -> None:
+def test_what_was_dropped_still_counts_in_the_whole() -> None:
     grown = Intervals()
     grown.add(*arrays([(0, 10), (20, 30), (40, 50), (60, 70)]))
     before = grown.covered()
     grown.forget(35)
-    assert grown.covered().within(0, 100) == 20
-    assert before.within(0, 100) == 40
+    assert grown.covered().within(0, 100) == before.within(0, 100) == 40
+    assert grown.covered().within(35, 100) == 20
+    assert grown.covered().within(15, 100) == 20  # where in there it was is no longer known
+    assert before.within(15, 100) == 30
+    assert len(grown.covered().start) == 1
+
+
+@given(st.lists(st.tuples(PAIRS, st.integers(0, 70)), max_size=6), PAIRS)
+def test_a_session_s_device_time_does_not_depend_on_what_is_kept(
+    batches: list[tuple[Pairs, int]], more: Pairs
+) -> None:
+    """Batches in order of time, each after what was dropped before it."""
+    kept, whole, at = Intervals(), Intervals(), 0
+    for pairs, drop in batches:
+        moved = [(at + a, at + b) for a, b in pairs]
+        kept.add(*arrays(moved))
+        whole.add(*arrays(moved))
+        kept.forget(at + drop)
+        at += 80
+    moved = [(at + a, at + b) for a, b in more]
+    assert kept.covered(moved).within(0, at + 100) == whole.covered(moved).within(0, at + 100)
+    assert kept.covered().within(-5, 10_000) == whole.covered().within(-5, 10_000)

@@ -65,10 +65,11 @@ def run(runs: Runs, **env: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("early", ["", "1"])
-def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str) -> None:
-    said = run(runs, **({"EARLY": early} if early else {}))
-    if said["writer"] != "native":
-        pytest.skip("the pure-Python writer shares no slots")
+@pytest.mark.parametrize("writer", ["native", "python"])
+def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str, writer: str) -> None:
+    said = run(runs, **({"EARLY": early} if early else {}), CUZK_TRACER=writer)
+    if said["writer"] != writer:
+        pytest.skip("the C extension was not built")
     assert said["problem"] is None
     assert said["found"] == {
         "before": None, "in_outer": "outer", "not_asked": None, "in_inner": "inner", "in_worker": "worker",
@@ -76,8 +77,26 @@ def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str) -> No
     }  # fmt: skip
 
 
-def test_without_the_extension_kernels_are_recorded_without_parents(runs: Runs) -> None:
-    said = run(runs, CUZK_TRACER="python")
-    assert (said["problem"], said["writer"]) == (None, "python")
-    assert set(said["found"].values()) == {None}
-    assert len(said["found"]) == 6
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("STUB", "CUDA_INJECTION64_PATH is set to {}"), ("/nowhere/tool.so", "cannot open shared object file")],
+)
+def test_a_tool_that_the_driver_is_to_load_is_left_alone(runs: Runs, path: str, said: str) -> None:
+    path = path.replace("STUB", str(runs.bench.stub))  # any library that is not a capture of ours
+    program = "from cuzk_tracer import gpu; print(gpu.start())"
+    done = runs.run(sys.executable, "-c", program, CUDA_INJECTION64_PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert said.format(path) in done.stdout
+    assert runs.calls() == []
+
+
+def test_the_capture_that_the_driver_is_to_load_is_the_one_that_starts(runs: Runs) -> None:
+    """So a prover with a capture library of its own is not recorded twice."""
+    program = """
+        from cuzk_tracer import gpu
+        gpu.library = lambda: "/nowhere/capture.so"
+        print(gpu.start(), gpu.start())
+    """
+    done = runs.run(sys.executable, "-c", textwrap.dedent(program))
+    assert done.stdout.split() == ["None", "None"]
+    assert runs.calls().count("Subscribe") == 1

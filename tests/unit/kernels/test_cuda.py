@@ -2,52 +2,29 @@
 
 import json
 import random
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from emulated_gpu import COMPILER, EmulatedDevice
+from cuda_cases import BOTH, STEPS, backend_on, emulated, packed
 
-from cuzk_kernels import curves, errors, groth16
+from cuzk_kernels import circuits, curves, errors, groth16, keygen, verify
 from cuzk_kernels.backend import gpu_build, gpu_device, gpu_msm, native
 from cuzk_kernels.backend.cuda import SMALL, CudaBackend
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
-from cuzk_kernels.backend.protocol import MsmSteps
 
-STEPS = MsmSteps(*(nullcontext() for _ in range(4)))
 CASES = Path(__file__).parents[2] / "data" / "cases"
 
 pytestmark = pytest.mark.skipif(native.available() is not None, reason="the native library is the oracle")
 
 
-def no_gpu():
-    try:
-        return "" if gpu_device.count() else "no GPU"
-    except errors.MissingError as error:
-        return str(error)
-
-
-@pytest.fixture(scope="module", params=["emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
-def backend(request, tmp_path_factory):
-    if request.param == "gpu":
-        if reason := no_gpu():
-            pytest.skip(reason)
-        device = gpu_device.Device(0)
-    else:
-        if COMPILER is None:
-            pytest.skip("no g++")
-        folder = Path(request.config.cache.mkdir("emulated-kernels"))
-        device = EmulatedDevice(folder)
-    return CudaBackend([device], NativeBackend())
+@pytest.fixture(scope="module", params=BOTH)
+def backend(request):
+    return backend_on(request.param, request.config)
 
 
 @pytest.fixture(params=curves.CURVES, ids=lambda curve: curve.name)
 def curve(request):
     return request.param
-
-
-def packed(values):
-    return memoryview(bytearray(b"".join(v.to_bytes(32, "little") for v in values)))
 
 
 def edge_scalars(r):
@@ -340,6 +317,18 @@ def test_proofs_verify(backend, name):
     assert [str(v) for v in result.public] == json.loads((folder / "public.json").read_text())
 
 
+@pytest.mark.parametrize("circuit", ["chain", "bits"])
+def test_keys_and_proofs_of_our_own_circuits(backend, curve, circuit, tmp_path):
+    """A key made by the device serves the host, a proof by the device verifies."""
+    size = {"chain": 40, "bits": 1}[circuit]
+    system = getattr(circuits, f"{circuit}_matrices")(curve, size)
+    keygen.make_key(backend, system, tmp_path / "k.zkey", tmp_path / "v.json")
+    getattr(circuits, f"{circuit}_witness")(tmp_path / "w.wtns", curve, size)
+    for prover in (backend, backend.host):
+        result = groth16.prove(tmp_path / "k.zkey", tmp_path / "w.wtns", backend=prover, check_key=True)
+        assert verify(tmp_path / "v.json", result.public, result.proof)
+
+
 @pytest.mark.parametrize("mode", ["pageable", "register"])
 def test_other_copies(backend, mode):
     other = CudaBackend([backend.device], backend.host, h2d=mode)
@@ -410,12 +399,9 @@ def test_b_g2_on_the_host(backend, curve):
     )
 
 
-def test_several_devices_share_the_sums(tmp_path_factory, request):
+def test_several_devices_share_the_sums(request):
     """Each query goes to the device with the least work, and back to it for the next proof."""
-    if COMPILER is None:
-        pytest.skip("no g++")
-    folder = Path(request.config.cache.mkdir("emulated-kernels"))
-    devices = [EmulatedDevice(folder, name=f"emulated {k}") for k in range(3)]
+    devices = [emulated(request.config, f"emulated {k}") for k in range(3)]
     several = CudaBackend(devices, NativeBackend())
     curve, n = curves.BN254, 100
     values = several.scalars(curve, packed(range(n)), n)

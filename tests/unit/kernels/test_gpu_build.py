@@ -114,7 +114,7 @@ def test_every_unit_compiles_for_other_targets(tmp_path, unit, target):
 
 def test_a_cached_build_needs_no_compiler(tools, monkeypatch):
     first = gpu_build.build("bn254-g1", (9, 0))
-    monkeypatch.setattr(gpu_build, "_nvcc", lambda: None)
+    monkeypatch.setattr(gpu_build, "find_nvcc", lambda: None)
     assert gpu_build.build("bn254-g1", (9, 0)).fingerprint == first.fingerprint
     with pytest.raises(MissingError, match=r"none are cached.*nvcc is missing"):
         gpu_build.build("bn254-g2", (9, 0))

@@ -23,6 +23,7 @@ CUZK_GPU_EXPORT void cuzk_gpu_flush(void);
 /* What this thread launches from here to the matching leave has its innermost open span as parent. Costs some
  * 0.6 us a launch in the whole process from its first use on: CUPTI then reports driver calls too. */
 CUZK_GPU_EXPORT void cuzk_gpu_enter(void);
+CUZK_GPU_EXPORT void cuzk_gpu_enter_as(uint64_t launcher); /* has that span (cuzk_trace__here) as parent */
 CUZK_GPU_EXPORT void cuzk_gpu_leave(void);
 
 #endif

@@ -40,10 +40,11 @@ static struct {
 
 static struct {
     int started, pid, recording, calls;
+    int wanted; /* records are taken: the level is "all" */
     pthread_mutex_t lock; /* of start, of enabling kinds, of flushing */
     char problem[512], library[512];
     uint32_t version;
-} gpu = {0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER, "", "", 0};
+} gpu = {0, 0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER, "", "", 0};
 
 static int fail(const char *what, const char *why)
 {
@@ -67,20 +68,9 @@ struct place {
 };
 
 static void put(uint32_t kind, cuzk_trace_name *name, uint64_t start, uint64_t end, struct place where,
-                int64_t a0, int64_t a1, uint32_t corr, uint64_t parent)
+                int64_t a0, int64_t a1, uint32_t corr, uint64_t launcher)
 {
-    struct cuzk_trace__tls *tls = &cuzk_trace__tls;
-    uint32_t lost, number;
-    struct cuzk_trace__slot *slot = cuzk_trace__ready(tls, CUZK_TRACE_OFF, &lost);
-    if (!slot || end < start) {
-        cuzk_trace__drop();
-        return;
-    }
-    number = cuzk_trace__id(name);
-    cuzk_trace__enter(slot);
-    cuzk_trace__emit(tls, start, end, number, 0, (uint32_t)parent, kind, 0, (uint32_t)(parent >> 32), a0, a1,
-                     where.stream, (where.device & 0xFFFF) | (uint64_t)(where.context & 0xFFFF) << 16, corr);
-    cuzk_trace__leave(slot);
+    cuzk_trace__device(kind, name, start, end, where.device, where.context, where.stream, a0, a1, corr, launcher);
 }
 
 /* Which span pushed what was launched with a correlation id: the newest few thousand. */
@@ -246,7 +236,7 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
     size_t dropped = 0;
     (void)size;
     settle_thread();
-    if (getpid() == gpu.pid)
+    if (getpid() == gpu.pid && __atomic_load_n(&gpu.wanted, __ATOMIC_RELAXED))
         while (valid && cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI__SUCCESS)
             decoder(record);
     free(buffer);
@@ -403,13 +393,33 @@ static int flush(uint32_t how)
 
 /* ------------------------------------------------------------------------------- our thread, and the end -- */
 
+/* Whether the level asks for kernels: they are not stages, so level "coarse" leaves them out. */
+static int wanted(void)
+{
+    const char *wish = getenv("CUZK_TRACE");
+    if (!cuzk_trace__lib.head && wish)
+        return strcmp(wish, "off") != 0 && strcmp(wish, "coarse") != 0;
+    return cuzk_trace__level() >= CUZK_TRACE_ALL;
+}
+
+/* Take or leave records from now on; the caller holds the lock. What was complete before is handed over first. */
+static void follow(int on)
+{
+    if (gpu.recording)
+        flush(0);
+    __atomic_store_n(&gpu.wanted, on, __ATOMIC_RELAXED);
+    if (on == gpu.recording)
+        return;
+    switch_kinds(on);
+    cuzk_trace_meta("gpu.paused", on ? "" : "kernels and copies are recorded at detail \"all\"");
+}
+
 /* Follow the `enabled` word, and hand over what is complete: CUPTI's own periodic flush gives only full buffers. */
 static void *watch(void *unused)
 {
     struct timespec rest = {0, CUZK_GPU__PERIOD_MS * 1000000l};
     const char *wish = getenv("CUZK_TRACE");
     char text[640];
-    int on;
     (void)unused;
     settle_thread();
     pthread_setname_np(pthread_self(), "gpu capture");
@@ -423,15 +433,8 @@ static void *watch(void *unused)
         cuzk_trace_enable(CUZK_TRACE_OFF);
     cuzk_trace__id(cuzk_gpu__name("gpu.busy", NULL, NULL)); /* the viewer's name for what it derives */
     for (;;) {
-        on = *__atomic_load_n(&cuzk_trace__lib.enabled, __ATOMIC_RELAXED) >= CUZK_TRACE_ALL;
         pthread_mutex_lock(&gpu.lock);
-        if (on != gpu.recording) {
-            if (!on)
-                flush(0);
-            switch_kinds(on);
-        } else if (on) {
-            flush(0);
-        }
+        follow(wanted());
         pthread_mutex_unlock(&gpu.lock);
         cuzk_trace__keep_time(0);
         nanosleep(&rest, NULL);
@@ -470,7 +473,8 @@ int cuzk_gpu_start(void)
     if (!gpu.started) {
         gpu.started = 1;
         gpu.pid = (int)getpid();
-        if (load() && subscribe() && switch_kinds(1)) {
+        gpu.wanted = wanted();
+        if (load() && subscribe() && switch_kinds(1)) { /* at any level: late, it would hold up a launch */
             cupti.ActivityFlushPeriod(CUZK_GPU__CUPTI_PERIOD_MS);
             atexit(at_end);
             start_thread();
@@ -498,9 +502,15 @@ void cuzk_gpu_flush(void)
 
 void cuzk_gpu_enter(void)
 {
-    struct cuzk_trace__tls *tls = &cuzk_trace__tls;
-    uint64_t slot = 0;
-    uint32_t span = 0;
+    if (gpu.pid != getpid() || !gpu.recording)
+        return;
+    if (!cuzk_trace__tls.slot)
+        cuzk_trace__claim();
+    cuzk_gpu_enter_as(cuzk_trace__here());
+}
+
+void cuzk_gpu_enter_as(uint64_t launcher)
+{
     if (gpu.pid != getpid() || !gpu.recording)
         return;
     if (!gpu.calls) {
@@ -509,11 +519,7 @@ void cuzk_gpu_enter(void)
         switch_calls(1);
         pthread_mutex_unlock(&gpu.lock);
     }
-    if (tls->slot || cuzk_trace__claim()) {
-        slot = (uint64_t)((char *)tls->slot - (char *)cuzk_trace__lib.head - cuzk_trace__lib.head->slots_off) / 64 + 1;
-        span = cuzk_trace__parent(tls, (uint32_t)tls->slot->depth_id);
-    }
-    cupti.ActivityPushExternalCorrelationId(CUPTI__EXTERNAL_CUSTOM0, span ? slot << 32 | span : 0);
+    cupti.ActivityPushExternalCorrelationId(CUPTI__EXTERNAL_CUSTOM0, launcher);
 }
 
 void cuzk_gpu_leave(void)

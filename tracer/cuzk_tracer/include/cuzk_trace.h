@@ -685,24 +685,29 @@ static inline void cuzk_trace_mark(cuzk_trace_name *name, int64_t a0, int64_t a1
         cuzk_trace__point(name, CUZK_TRACE__INSTANT, a0, a1, 0, 0);
 }
 
+/* A slot's number, from 1. */
+static inline uint32_t cuzk_trace__number(const struct cuzk_trace__slot *slot)
+{
+    const struct cuzk_trace__header *head = cuzk_trace__lib.head;
+    return (uint32_t)(((uint64_t)((const char *)slot - (const char *)head) - head->slots_off) / 64 + 1);
+}
+
 CUZK_TRACE__SHARED uint32_t cuzk_trace__flow_begin(cuzk_trace_name *name)
 {
-    uint32_t number, flow, lost;
+    uint32_t flow, lost;
     struct cuzk_trace__tls *tls = &cuzk_trace__tls;
     struct cuzk_trace__slot *slot = cuzk_trace__ready(tls, CUZK_TRACE_COARSE, &lost);
-    struct cuzk_trace__header *head = cuzk_trace__lib.head;
     if (!slot) {
         if (lost)
             cuzk_trace__drop();
         return 0;
     }
-    /* Unique in the process for 16 million ids of a slot: slot number + 1 above the slot's own count. */
-    number = (uint32_t)(((uint64_t)((char *)slot - (char *)head) - head->slots_off) / 64 + 1);
     cuzk_trace__enter(slot);
     flow = cuzk_trace__next_id(slot->depth_id);
     slot->depth_id = (uint64_t)flow << 32 | (uint32_t)slot->depth_id;
     cuzk_trace__leave(slot);
-    flow = number << 24 | (flow & 0xFFFFFF);
+    /* Unique in the process for 16 million ids of a slot: its number above the slot's own count. */
+    flow = cuzk_trace__number(slot) << 24 | (flow & 0xFFFFFF);
     cuzk_trace__point(name, CUZK_TRACE__FLOW, 0, 0, 0, flow);
     return flow;
 }
@@ -718,6 +723,35 @@ static inline void cuzk_trace_flow_step(cuzk_trace_name *name, uint32_t flow)
     CUZK_TRACE__HIDE(name);
     if (flow && cuzk_trace__any())
         cuzk_trace__point(name, CUZK_TRACE__FLOW, 1, 0, 0, flow);
+}
+
+/* This thread's innermost open span, for records of what it launches: its slot's number in the high half, its id in
+ * the low one. 0: none. */
+CUZK_TRACE__SHARED uint64_t cuzk_trace__here(void)
+{
+    const struct cuzk_trace__tls *tls = &cuzk_trace__tls;
+    uint32_t span = tls->slot ? cuzk_trace__parent(tls, (uint32_t)tls->slot->depth_id) : 0;
+    return span ? (uint64_t)cuzk_trace__number(tls->slot) << 32 | span : 0;
+}
+
+/* What a device did, in ns of CLOCK_MONOTONIC: see GPU_KINDS in layout.py. launcher: cuzk_trace__here() of the thread
+ * that launched it, then. */
+CUZK_TRACE__SHARED void cuzk_trace__device(uint32_t kind, cuzk_trace_name *name, uint64_t start, uint64_t end,
+                                           uint32_t device, uint32_t context, uint32_t stream, int64_t a0, int64_t a1,
+                                           uint32_t corr, uint64_t launcher)
+{
+    struct cuzk_trace__tls *tls = &cuzk_trace__tls;
+    uint32_t lost, number;
+    struct cuzk_trace__slot *slot = cuzk_trace__ready(tls, CUZK_TRACE_OFF, &lost);
+    if (!slot || end < start) {
+        cuzk_trace__drop();
+        return;
+    }
+    number = cuzk_trace__id(name);
+    cuzk_trace__enter(slot);
+    cuzk_trace__emit(tls, start, end, number, 0, (uint32_t)launcher, kind, 0, (uint32_t)(launcher >> 32), a0, a1, stream,
+                     (device & 0xFFFF) | (uint64_t)(context & 0xFFFF) << 16, corr);
+    cuzk_trace__leave(slot);
 }
 
 static inline void cuzk_trace_add_faults(uint64_t minor, uint64_t major)

@@ -1,0 +1,135 @@
+"""All rules over one window: causes under their effects, what closing each saves, the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from cuzk_top import figures
+from cuzk_top.model import Snapshot
+from cuzk_top.stalls import (
+    builds,
+    claims,
+    clocks,
+    copies,
+    faults,
+    hung,
+    idle,
+    intervals,
+    lost,
+    memory,
+    scene,
+    tails,
+)
+from cuzk_top.stalls.critical import Paths
+from cuzk_top.stalls.draft import Draft
+from cuzk_top.stalls.finding import Analysis, Finding
+from cuzk_top.stalls.graph import Graph
+from cuzk_top.stalls.limits import Limits
+from cuzk_top.stalls.scene import Scene
+from cuzk_top.stalls.whatif import WhatIf
+
+Rule = Callable[[Graph], Iterable[Draft]]
+RULES: tuple[Rule, ...] = (
+    copies.exposed,
+    copies.slow,
+    claims.claimed,
+    faults.find,
+    memory.find,
+    claims.waited,
+    clocks.find,
+    tails.cpu,
+    tails.gpu,
+    lost.silent,
+    hung.find,
+    builds.find,
+    lost.records,
+)
+"""In the order of the table in the documentation; those of idle time come first."""
+
+
+def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) -> Analysis:
+    """See `cuzk_top.stalls.analyse`."""
+    seen = scene.make(snapshot, window, limits)
+    graph = Graph(seen)
+    whatif = WhatIf(Paths(graph), limits.most_steps)
+    idles = idle.find(graph)
+    drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
+    measured = [_measured(whatif, draft) for draft in drafts]
+    path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
+    return Analysis(
+        (seen.low, seen.high),
+        _ranked(measured),
+        path,
+        sum(intervals.length(device.kernels) for device in seen.devices),
+        sum(intervals.length(device.copies) for device in seen.devices),
+        sum(intervals.length(device.idle) for device in seen.devices),
+        idles.explained_ns,
+        idles.unknown_ns,
+        idles.nowork_ns,
+        early(seen),
+        _no_device(snapshot),
+    )
+
+
+def early(seen: Scene) -> bool:
+    """No proof has ended, and what runs has not run long enough to be judged."""
+    if seen.snapshot.ended or any(proof.finished for proof in seen.proofs):
+        return not (len(seen.records.host) or len(seen.records.ops))
+    return max((proof.wall_ns for proof in seen.proofs), default=seen.high - seen.low) < seen.limits.early_ns
+
+
+def _no_device(snapshot: Snapshot) -> str | None:
+    if snapshot.devices:
+        return None
+    meta = snapshot.session.meta
+    why = meta.get("gpu.problem") or meta.get("missing.gpu.0.util") or "no kernels or copies were recorded"
+    return f"no device data: {why}"
+
+
+def _measured(whatif: WhatIf, draft: Draft) -> Draft:
+    """With what closing it saves, where there is a proof to measure by."""
+    finding = draft.finding
+    if not finding.ranked or not whatif.graph.scene.proofs:
+        return draft
+    saved = whatif.saved(draft.cut) if draft.cut is not None else 0
+    line = f"saved = {figures.spaced(saved)}: the proof's end without it, over the recorded edges"
+    if not saved:
+        line = "hidden: without it something else takes as long"
+    return replace(draft, finding=replace(finding, saved_ns=saved, arithmetic=(*finding.arithmetic, line)))
+
+
+def _ranked(drafts: list[Draft]) -> tuple[Finding, ...]:
+    """Effects with their causes under them, the best first."""
+    effects = [draft.finding for draft in drafts if not draft.cause]
+    causes: dict[int, list[Finding]] = {}
+    for draft in drafts:
+        if draft.cause:
+            place = _effect(draft.finding, effects)
+            if place is None:
+                effects.append(draft.finding)
+            else:
+                causes.setdefault(place, []).append(draft.finding)
+    found = [
+        replace(effect, causes=tuple(sorted(causes.get(place, ()), key=_rank)))
+        for place, effect in enumerate(effects)
+    ]
+    return tuple(sorted(found, key=_rank))
+
+
+def _effect(cause: Finding, effects: list[Finding]) -> int | None:
+    """The effect that a cause explains: the one whose time it shares most."""
+    best, most = None, 0
+    for place, effect in enumerate(effects):
+        if not effect.ranked or effect.rule == cause.rule:
+            continue
+        if cause.device is not None and effect.device is not None and cause.device != effect.device:
+            continue
+        shared = intervals.overlap(cause.intervals, effect.intervals)
+        if shared > most:
+            best, most = place, shared
+    return best
+
+
+def _rank(finding: Finding) -> tuple[bool, int, int, str, str]:
+    return (not finding.ranked, -(finding.saved_ns or 0), -finding.cost_ns, finding.rule, finding.key)

@@ -1,0 +1,126 @@
+"""host.claim and lock.wait: GPUs that the host claims and does not use, and who waits for them meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuzk_top import figures
+from cuzk_top.devicetime import union
+from cuzk_top.stalls import intervals
+from cuzk_top.stalls.draft import Draft, described, evidence, share, times, when
+from cuzk_top.stalls.finding import Finding
+from cuzk_top.stalls.graph import Graph
+from cuzk_top.stalls.intervals import Int64s, Measure, Set
+from cuzk_top.stalls.whatif import Cut
+
+
+def claimed(graph: Graph) -> list[Draft]:
+    """Of each device the claims that device work covers too little of."""
+    scene, records, host = graph.scene, graph.records, graph.records.host
+    drafts = list[Draft]()
+    inside = records.in_lane["claim"] & (host.end > scene.low) & (host.start < scene.high)
+    claims = np.flatnonzero(inside & (host.end > host.start))
+    of = np.array([graph.claimed(int(i)) for i in claims], np.int64)
+    for device in scene.devices:
+        mine = claims[of == device.index]
+        start = np.maximum(host.start[mine], scene.low)
+        length = np.minimum(host.end[mine], scene.high) - start
+        idle = Measure(device.idle).within(start, start + length)
+        low = mine[length - idle < scene.limits.claim * length]
+        if device.used and len(low):
+            drafts.append(_claim(graph, low, device.index, device.idle))
+    return drafts
+
+
+def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
+    scene, records, host = graph.scene, graph.records, graph.records.host
+    whole = intervals.clipped(union(host.start[mine], host.end[mine]), scene.low, scene.high)
+    unused = intervals.both(whole, idle)
+    total, lost = intervals.length(whole), intervals.length(unused)
+    what = records.text(int(host.name[mine[0]]))
+    threads = {}
+    for track in np.unique(host.track[mine]).tolist():
+        own = mine[host.track[mine] == track]
+        threads[int(track)] = intervals.both(union(host.start[own], host.end[own]), idle)
+    return Draft(
+        Finding(
+            "host.claim",
+            f"gpu{device} {what}",
+            intervals.listed(unused),
+            device,
+            records.lane(host, int(mine[0])),
+            0,
+            None,
+            len(mine),
+            f"{what} claims {figures.spaced(total)} of GPU {device}, its work covers "
+            f"{figures.spaced(total - lost)}",
+            f"fires when device work covers less than {share(scene.limits.claim)} of a claim",
+            (f"{len(mine):,} claims, {figures.spaced(lost)} of them without device work",),
+            evidence(records, mine, host.end[mine] - host.start[mine]),
+            incomplete=scene.lost,
+        ),
+        Cut(threads),
+        cause=True,
+    )
+
+
+def waited(graph: Graph) -> list[Draft]:
+    """Waits while the holder's device idles, by who holds it."""
+    scene, host = graph.scene, graph.records.host
+    least = scene.limits.wait_share * scene.proof_ns
+    idle = {device.index: device.idle for device in scene.devices}
+    groups: dict[tuple[str, int], list[tuple[int, int, Set]]] = {}
+    for wait in graph.wait_spans.tolist():
+        holder = graph.holder(wait)
+        if holder is None or holder[1] not in idle:
+            continue
+        since = max(int(host.start[wait]), int(host.start[holder[0]]), scene.low)
+        until = min(int(host.end[wait]), int(host.end[holder[0]]), scene.high)
+        if until > since:
+            bad = intervals.clipped(idle[holder[1]], since, until)
+            key = described(graph.records, host, holder[0]), holder[1]
+            groups.setdefault(key, []).append((wait, holder[0], bad))
+    return [
+        _wait(graph, group, device, least)
+        for (_, device), group in groups.items()
+        if sum(intervals.length(bad) for _, _, bad in group) > least
+    ]
+
+
+def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: float) -> Draft:
+    scene, records, host = graph.scene, graph.records, graph.records.host
+    waits, holders = np.array([one[0] for one in group]), np.array([one[1] for one in group])
+    lost = np.array([intervals.length(one[2]) for one in group])
+    worst = int(np.argmax(lost))
+    holder = described(records, host, int(holders[worst]))
+    track = records.session.tracks.get(int(host.track[holders[worst]]))
+    thread = track.label if track is not None else f"thread {int(host.track[holders[worst]])}"
+    where = union(np.concatenate([one[2][0] for one in group]), np.concatenate([one[2][1] for one in group]))
+    since = int(host.start[holders[worst]])
+    return Draft(
+        Finding(
+            "lock.wait",
+            f"gpu{device} held by {holder}",
+            intervals.listed(where),
+            device,
+            records.lane(host, int(waits[worst])),
+            0,
+            None,
+            len(group),
+            f"waited for GPU {device}{times(len(group))}: held by {holder} on {thread} since "
+            f"{when(scene, since)}, which left it idle for {figures.spaced(int(lost.sum()))}",
+            f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) "
+            f"of waits "
+            "while the holder's device idles",
+            (f"{len(group):,} waits, {figures.spaced(int(lost.sum()))} of them while GPU {device} was idle",),
+            evidence(records, np.concatenate([waits, holders]), np.concatenate([lost, lost])),
+        ),
+        Cut(
+            {
+                int(thread_of): intervals.both(union(host.start[own], host.end[own]), where)
+                for thread_of in np.unique(host.track[holders])
+                for own in [holders[host.track[holders] == thread_of]]
+            }
+        ),
+        cause=True,
+    )

@@ -1,0 +1,214 @@
+"""The critical path and what closing something saves: by hand, and against programs that are run again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made import US, ZERO, Trace, ns
+from programs import Instruction, Run, programs, traced
+
+from cuzk_top.stalls import scene
+from cuzk_top.stalls.critical import Paths
+from cuzk_top.stalls.graph import Graph
+from cuzk_top.stalls.limits import DEFAULTS
+from cuzk_top.stalls.whatif import Cut, WhatIf
+
+
+def whatif(trace: Trace, now: float) -> WhatIf:
+    return WhatIf(Paths(Graph(scene.make(trace.snapshot(now), None, DEFAULTS))), 10**9)
+
+
+def path(trace: Trace, now: float) -> list[tuple[str, float, float]]:
+    return [((s.name), (s.start_ns - ZERO) / US, (s.end_ns - ZERO) / US) for s in trace.analyse(now).path]
+
+
+def test_through_a_launch_a_stream_and_a_synchronise() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    trace.span("parse", 0, 300)
+    stage = trace.span("msm", 300, 900)
+    trace.work("first", 310, 500, stage)
+    trace.work("second", 502, 880, stage)
+    trace.sync(330, 890)
+    trace.span("verify", 900, 1_000)
+    assert path(trace, 1_000) == [
+        ("parse", 0, 300),
+        ("msm", 300, 310),
+        ("first", 310, 500),
+        ("", 500, 502),  # the second was launched by then: the stream went on 2 us later
+        ("second", 502, 880),
+        ("msm", 880, 900),  # the synchronise returns
+        ("verify", 900, 1_000),
+    ]
+
+
+def test_a_step_of_device_work_names_the_span_that_launched_it() -> None:
+    trace = Trace()
+    proof = trace.span("prove", 0, 100)
+    stage = trace.span("msm", 0, 100)
+    trace.work("kernel", 10, 90, stage)
+    trace.sync(12, 95)
+    steps = trace.analyse(100).path
+    assert [(step.name, step.span, step.lane) for step in steps] == [
+        ("msm", stage, "other"),
+        ("kernel", stage, "gpu0.other"),
+        ("msm", stage, "other"),
+    ]
+    assert proof not in {step.span for step in steps}
+
+
+def test_back_to_back_spans_are_all_on_the_path() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 400)
+    for i, name in enumerate(("a", "b", "c", "d")):
+        trace.span(name, 100 * i, 100 * i + 100)
+    assert path(trace, 400) == [("a", 0, 100), ("b", 100, 200), ("c", 200, 300), ("d", 300, 400)]
+
+
+def test_back_to_back_kernels_and_synchronises_are_all_on_the_path() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 400)
+    for i, name in enumerate(("a", "b", "c", "d")):
+        stage = trace.span(f"stage {name}", 100 * i, 100 * i + 100)
+        trace.work(name, 100 * i, 100 * i + 100, stage)
+        trace.sync(100 * i, 100 * i + 100)
+    assert path(trace, 400) == [("a", 0, 100), ("b", 100, 200), ("c", 200, 300), ("d", 300, 400)]
+
+
+def test_a_synchronise_that_did_not_wait_turns_nothing() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 500)
+    stage = trace.span("msm", 0, 100)
+    trace.work("kernel", 10, 60, stage)
+    trace.span("host", 100, 500)
+    trace.sync(300, 301)
+    assert path(trace, 500) == [("msm", 0, 100), ("host", 100, 500)]
+
+
+def test_a_hand_over_between_threads() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    trace.span("synthesis", 0, 700, thread=2)
+    trace.flow(9, 700, 2, arrives=False)
+    trace.span("queue.wait", 100, 720)
+    trace.flow(9, 720, 1, arrives=True)
+    trace.span("msm", 720, 1_000)
+    assert path(trace, 1_000) == [
+        ("synthesis", 0, 700),
+        ("queue.wait", 700, 720),
+        ("msm", 720, 1_000),
+    ]
+
+
+def test_without_the_arrow_the_wait_is_all_that_is_known() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    trace.span("synthesis", 0, 700, thread=2)
+    trace.span("queue.wait", 100, 720)
+    trace.span("msm", 720, 1_000)
+    assert path(trace, 1_000) == [("prove", 0, 100), ("queue.wait", 100, 720), ("msm", 720, 1_000)]
+
+
+def test_a_worker_that_was_idle_until_work_arrived() -> None:
+    trace = Trace()
+    job = trace.job("prove", 0, 1_000)
+    trace.span("synthesis", 0, 400, thread=1, parent=job)
+    trace.flow(3, 400, 1, arrives=False)
+    trace.span("other proof", 0, 100, thread=2)
+    trace.span("gpu", 410, 1_000, thread=2, parent=job)
+    trace.flow(3, 412, 2, arrives=True)
+    assert path(trace, 1_000) == [("synthesis", 0, 400), ("", 400, 410), ("gpu", 410, 1_000)]
+
+
+def test_an_async_job_is_driven_by_its_children() -> None:
+    trace = Trace()
+    job = trace.job("prove", 0, 1_000)
+    trace.span("p0", 0, 300, thread=1, parent=job)
+    trace.span("p2", 300, 900, thread=1, parent=job)
+    trace.span("p1", 0, 500, thread=2, parent=job)
+    trace.span("p3", 500, 800, thread=2, parent=job)
+    assert path(trace, 1_000) == [("p0", 0, 300), ("p2", 300, 900), ("", 900, 1_000)]
+    what = whatif(trace, 1_000)
+    proof = what.graph.scene.proofs[0]
+    assert what.end(proof) == proof.end
+    # without p2 its 600 us: then p3 ends last, at 800
+    cut = Cut({1: (np.array([ns(300)]), np.array([ns(900)]))})
+    assert what.saved(cut) == 100 * US
+
+
+def test_a_wait_for_a_gpu_leads_to_its_holder() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000, thread=1)
+    trace.span("prove", 0, 800, thread=2)
+    trace.span("gpu.held", 100, 600, thread=2)
+    trace.span("gpu.wait", 200, 610, thread=1)
+    trace.span("gpu.held", 610, 900, thread=1)
+    from unittest.mock import patch
+
+    from cuzk_top.stalls import records
+
+    plain = records.gather
+
+    def held(*arguments):  # the lane comes from the store, which others write
+        found = plain(*arguments)
+        lanes = [*found.lanes, "gpu0.held"]
+        name = next(n for n, one in enumerate(found.session.names) if one.text == "gpu.held")
+        found.host.row[found.host.name == name] = len(lanes) - 1
+        return records.Records(
+            found.session, found.low, found.high, tuple(lanes), found.host, found.ops, found.waits
+        )
+
+    with patch.object(records, "gather", held):
+        steps = trace.analyse(1_000).path
+    assert [(s.name, (s.start_ns - ZERO) / US, (s.end_ns - ZERO) / US) for s in steps] == [
+        ("prove", 0, 600),  # of the other thread
+        ("gpu.wait", 600, 610),
+        ("prove", 610, 1_000),
+    ]
+
+
+@given(programs())
+def test_the_path_has_no_gap_and_nothing_changed_changes_nothing(
+    program: tuple[list[Instruction], list[Instruction]],
+) -> None:
+    trace, end, _ = traced(*program)
+    what = whatif(trace, end)
+    proof = what.graph.scene.proofs[0]
+    assert what.end(proof) == proof.end == ns(end)
+    steps = what.paths.steps(what.stretches(proof))
+    assert steps[0].start_ns == proof.start and steps[-1].end_ns == proof.end
+    assert all(one.end_ns == other.start_ns for one, other in pairwise(steps))
+    assert all(step.end_ns > step.start_ns for step in steps)
+
+
+@settings(max_examples=300)
+@given(programs(), st.data())
+def test_what_closing_saves_is_what_the_program_saves(
+    program: tuple[list[Instruction], list[Instruction]], data: st.DataObject
+) -> None:
+    """Take a part of one instruction away, let the program run again, and compare."""
+    first, second = program
+    trace, end, run = traced(first, second)
+    which = data.draw(st.sampled_from(sorted(run.ids)))
+    thread, number = which
+    start, stop = run.ids[which]
+    less = data.draw(st.integers(0, (stop - start) // 10)) * 10
+    again = Run(first, second, {which: less})
+    saved = end - again.run()
+    what = whatif(trace, end)
+    launches = [n for n, one in enumerate(first) if one[0] == "launch"]
+    if thread == 1 and number in launches:
+        ops = what.graph.records.ops
+        op = int(np.flatnonzero(ops.corr == _call(first, number))[0])
+        cut = Cut(work=np.array([op]), shorter=np.array([less * US]))
+    else:
+        cut = Cut({thread: (np.array([ns(start)]), np.array([ns(start + less)]))} if less else {})
+    assert what.saved(cut) == saved * US
+
+
+def _call(first: list[Instruction], number: int) -> int:
+    """Correlation id of an instruction: launches and synchronises are counted."""
+    return sum(one[0] in ("launch", "sync") for one in first[: number + 1])
