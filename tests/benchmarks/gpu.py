@@ -88,11 +88,14 @@ def msm_limits(msm, n):
     windows, buckets = msm.windows, msm.buckets
     total = n * windows.number
     full, mixed = (addition_ms(msm.curve, msm.group, which) for which in (False, True))
-    terms = sum(
-        (1 << log_runs) + log_runs * (1 << (log_runs - 1))
-        for w in range(windows.number)
-        for log_runs in (windows.bits - (1 if w < windows.wide else 2) - msm.log_length,)
-    )
+    runs = 1 << msm.log_runs  # of a chunk; folding them takes 2 (runs - 1) + (runs - log_runs - 1) additions
+    log_chunk = msm.log_length + msm.log_runs
+    folds = (3 * runs - msm.log_runs - 3) * (buckets >> log_chunk)
+    joins = 0  # of the chunks of each window: their rows, and a row for each bit of their number
+    for w in range(windows.number):
+        log_chunks = windows.bits - (1 if w < windows.wide else 2) - log_chunk
+        joins += (msm.log_runs + 1) * ((1 << log_chunks) - 1)
+        joins += log_chunks * ((1 << log_chunks) // 2 - 1)
     byte = 1e3 / BYTE_RATE
     return {
         "digits": max((32 * n + 8 * total) * byte, total / ATOMIC_RATE * 1e3),
@@ -101,8 +104,8 @@ def msm_limits(msm, n):
         "order": (4 + 8 + 16) * buckets * byte,
         "accumulate": (total - buckets) * mixed,
         "merge": 0.0,
-        "reduce_runs": 2 * (buckets - (buckets >> msm.log_length)) * full,
-        "reduce_bits": (terms - windows.number * msm.rows) * full,
+        "reduce_runs": (2 * (buckets - (buckets >> msm.log_length)) + folds) * full,
+        "reduce_bits": joins * full,
     }
 
 
@@ -120,7 +123,7 @@ def pass_limit(n, step):
 
 
 GROUPED = {
-    "scan_tiles": "scan", "scan_sums": "scan", "scan_apply": "scan", "count_lengths": "order",
+    "scan_tiles": "scan", "scan_apply": "scan", "count_lengths": "order",
     "order_lengths": "order", "place_segments": "order", "merge_small": "merge", "merge_chunks": "merge",
     "merge_big": "merge",
 }  # fmt: skip

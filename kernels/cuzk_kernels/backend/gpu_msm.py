@@ -3,6 +3,8 @@
 Pippenger's method with signed digits, as in cuda/msm.cuh. The last launch leaves, for each window, the
 weighted sum of its runs of buckets and the sums of the runs whose number has a given bit: a few hundred
 points, each times a power of two, which the host adds up.
+
+Widths and shares of rounds were chosen on an H200.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,9 +23,10 @@ SCAN_TILE = 4096
 MIN_BITS, MAX_BITS = 4, 22
 LARGE = 10_000
 LARGE_FEED = 1 << 20  # scalars whose copy takes longer than a second round costs
-MIN_LOG_RUN = 3
-ACCUMULATE_BLOCKS: dict[str, int] = {}  # blocks a multiprocessor; CUZK_ACCUMULATE_BLOCKS in cuda/points.cu
-FIRST_SHARE: dict[str, int] = {"bn254-g1": 4}  # the first round hides the copy of the rest
+BLOCK = 128
+ACCUMULATE_BLOCKS = {1: 2, 2: 3}  # by group, blocks that a multiprocessor holds: cuda/points.cu
+REDUCE_BLOCKS = 2
+MAX_LOG_RUN = 7
 
 
 class Bases(NamedTuple):
@@ -74,16 +77,16 @@ def window_bits(scalar_bits: int, full: float, short: float = 0.0) -> int:
     """The digit width with the least work, counted in mixed additions as timed on an H200.
 
     full: scalars of full width; short: scalars of one digit, such as ones. A digit costs an addition and its
-    sorting, which grows with the number of counters; a bucket costs about four. Long buckets are cut, and
-    merging the parts takes a quarter of a millisecond or more.
+    sorting, which grows with the number of counters; a bucket costs about four. Buckets of more than a
+    segment are cut, and merging the parts takes a quarter of a millisecond or more.
     """
     best, least = MIN_BITS, float("inf")
     for bits in range(MIN_BITS, MAX_BITS + 1):
         windows = Windows.of(scalar_bits, bits)
-        sorting = 0.09 + 0.04 * max(0, bits - 17)
+        sorting = 0.11 + 0.04 * max(0, bits - 18)
         work = full * windows.number * (1 + sorting) + short * (1 + sorting * windows.number)
-        work += 4.1 * windows.buckets
-        if full > LARGE and full * windows.number > 100 * windows.buckets:
+        work += 3.9 * windows.buckets
+        if full > LARGE and full * windows.number > MAX_SEGMENT // 2 * windows.buckets:
             work += 1_500_000  # every bucket is cut and merged
         if work < least:
             best, least = bits, work
@@ -100,11 +103,15 @@ class Feed:
     def __init__(self, address: int, parts: int = 8) -> None:
         self.address, self.parts = address, parts
 
-    def rounds(self, n: int, share: int) -> list[tuple[int, int]]:
-        """The ranges of scalars to sum one after the other: a first one of 1 / share, where that pays."""
+    def rounds(self, n: int, cheap: bool) -> list[tuple[int, int]]:
+        """The ranges of scalars to sum one after the other, two where that pays.
+
+        Summing the first hides the copy of the others; where sums are cheap, more of them.
+        """
         if n < LARGE_FEED:
             return [(0, n)]
-        return [(0, n // share), (n // share, n)]
+        first = n // (4 if cheap else 8)
+        return [(0, first), (first, n)]
 
     def pieces(self, device: "Device", target: int, first: int, end: int) -> Iterator[tuple[int, int]]:
         step = max(1 << 18, -(-(end - first) // self.parts))
@@ -154,8 +161,8 @@ class Msm:
         self._rounds: list[Round] = []
         self._extra = 0  # sums beyond the first of a bucket, at most
         self._out: Any = None
-        self._grid = ACCUMULATE_BLOCKS.get(self.unit, 2) * device.processors
-        self._units = self._grid * 128 // self.lanes  # that run at once
+        self._grid = ACCUMULATE_BLOCKS[group] * device.processors
+        self._units = self._grid * BLOCK // self.lanes  # that run at once
 
     def _take(self, size: int) -> int:
         block = self.device.alloc(size)
@@ -177,7 +184,7 @@ class Msm:
             self._rounds.append(self._sort(0, n, ((0, n),)))
             return
         device.wait_for(device.event(), device.copy)  # what used the scalars' place before
-        for first, last in feed.rounds(n, FIRST_SHARE.get(self.unit, 8)):
+        for first, last in feed.rounds(n, cheap=self.sum_bytes <= 128):
             self._rounds.append(self._sort(first, last, feed.pieces(device, self.scalars, first, last)))
 
     def _sort(self, first: int, last: int, pieces: Iterable[tuple[int, int]]) -> Round:
@@ -241,36 +248,41 @@ class Msm:
         device, grid = self.device, self._grid
         self.sums = self._take(self.sum_bytes * (self.buckets + self._extra))
         device.clear(self.sums, self.sum_bytes * self.buckets)
-        shared = 64 // self.lanes * self.sum_bytes
+        shared = BLOCK // 2 // self.lanes * self.sum_bytes
         for number, part in enumerate(self._rounds):
             device.wait_for(part.sorted)
             device.launch(
-                self.unit, "accumulate", grid, 128, self.bases.points, part.entries, part.segments,
+                self.unit, "accumulate", grid, BLOCK, self.bases.points, part.entries, part.segments,
                 part.counters, self.buckets if number else 0, self.sums,
             )  # fmt: skip
-            device.launch(self.unit, "merge_small", grid, 128, part.small, part.counters, self.sums)
+            device.launch(self.unit, "merge_small", grid, BLOCK, part.small, part.counters, self.sums)
             for name, list_ in (("merge_chunks", part.chunks), ("merge_big", part.big)):
-                device.launch(self.unit, name, grid, 128, list_, part.counters, self.sums, shared=shared)
+                device.launch(self.unit, name, grid, BLOCK, list_, part.counters, self.sums, shared=shared)
 
     def reduce(self) -> None:
         """Bucket sums to a few points a window, on their way to the host when this returns."""
         device, windows = self.device, self.windows
-        log_length = 0  # short runs: what counts is the chain of dependent additions
-        most = windows.bits - 2  # a narrow window is one run
-        while log_length < min(6, most) and self.buckets >> log_length > self._units:
+        most = windows.bits - 2  # a chunk lies in one window, narrow ones too
+        log_length = min(1, most)  # short runs: what counts is the chain of dependent additions
+        units = REDUCE_BLOCKS * device.processors * BLOCK // self.lanes
+        while log_length < min(MAX_LOG_RUN, most) and self.buckets >> log_length > units:
             log_length += 1
-        log_length = max(log_length, min(MIN_LOG_RUN, most))
-        runs = self.buckets >> log_length
-        totals = self._take(2 * self.sum_bytes * runs)
-        self.rows, self.log_length = windows.bits - log_length, log_length
+        log_runs = min((BLOCK // self.lanes).bit_length() - 1, most - log_length)
+        log_chunk = log_length + log_runs
+        chunks = self.buckets >> log_chunk
+        totals = self._take(self.sum_bytes * (log_runs + 2) * chunks)
+        self.rows, self.log_length, self.log_runs = windows.bits - log_length, log_length, log_runs
         size = self.sum_bytes * self.rows * windows.number
         out = self._take(size)
         device.launch(
-            self.unit, "reduce_runs", -(-runs * self.lanes // 128), 128, self.sums, runs, log_length, totals
-        )
+            self.unit, "reduce_runs", chunks, BLOCK, self.sums, log_length, log_runs, totals,
+            shared=2 * self.sum_bytes << log_runs,
+        )  # fmt: skip
+        block = max(32, min(BLOCK, self.lanes << (windows.bits - 1 - log_chunk)))
         device.launch(
-            self.unit, "reduce_bits", (self.rows, windows.number), 128,
-            totals, windows.bits, windows.wide, log_length, out, shared=64 // self.lanes * self.sum_bytes,
+            self.unit, "reduce_bits", (self.rows, windows.number), block,
+            totals, windows.bits, windows.wide, log_chunk, log_runs, out,
+            shared=block // 2 // self.lanes * self.sum_bytes,
         )  # fmt: skip
         self._out = device.pinned_scratch(size)
         device.download(self._out.address, out, size)
@@ -311,7 +323,6 @@ def scan(
         device.launch(unit, name, grid, 256, *arguments, shared=WORD * 256, stream=stream)
 
     launch("scan_tiles", tiles, values, count, SCAN_TILE, tile_sums)
-    launch("scan_sums", 1, tile_sums, tiles)
     launch("scan_apply", tiles, values, count, SCAN_TILE, tile_sums, out)
 
 

@@ -7,9 +7,6 @@
 #pragma once
 
 #include "ptx.cuh"
-#ifndef CUZK_KARATSUBA
-#define CUZK_KARATSUBA 0
-#endif
 
 namespace cuzk {
 
@@ -89,13 +86,6 @@ struct Pair {
   }
   CUZK_DEVICE static B product(const B& a, const B& b) {
     const B other_a = other(a);
-#if CUZK_KARATSUBA
-    u32 keep[2 * B::N], send[2 * B::N];
-    B::cross_terms(odd(), a, other_a, b, other(b), keep, send);
-#pragma unroll
-    for (int i = 0; i < 2 * B::N; ++i) send[i] = __shfl_xor_sync(0xffffffff, send[i], 1);
-    return B::reduced_sum(keep, send);
-#endif
     B first, second;
     factors(b, first, second);
     const u32 *x[2] = {a.v, other_a.v}, *y[2] = {first.v, second.v};
@@ -149,12 +139,6 @@ struct Pair {
   Pair doubled() const { return {c0.doubled(), c1.doubled()}; }
   Pair conjugate() const { return {c0, -c1}; }
   friend Pair operator*(const Pair& a, const Pair& b) {
-#if CUZK_KARATSUBA
-    u32 words[4][2 * B::N];
-    B::cross_terms(false, a.c0, a.c1, b.c0, b.c1, words[0], words[1]);
-    B::cross_terms(true, a.c1, a.c0, b.c1, b.c0, words[2], words[3]);
-    return {B::reduced_sum(words[0], words[3]), B::reduced_sum(words[2], words[1])};
-#endif
     return {B::sum_of_products(a.c0, b.c0, a.c1, -b.c1), B::sum_of_products(a.c0, b.c1, a.c1, b.c0)};
   }
   Pair squared() const { return *this * *this; }

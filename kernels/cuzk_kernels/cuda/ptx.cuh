@@ -356,65 +356,6 @@ struct alignas(16) Word32 {
     return reduced_wide(wide);
   }
 
-  // out = a b, N + rows words; b has `rows` of them. Positions of even and of odd number are summed apart.
-  template <int rows>
-  CUZK_DEVICE static void multiply_wide(u32* out, const u32* a, const u32* b) {
-    constexpr int size = N + rows;
-    u32 even[size], odd[size];
-#pragma unroll
-    for (int i = 0; i < size; ++i) even[i] = odd[i] = 0;
-#pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      u32 *first = i % 2 == 0 ? even + i : odd + i - 1, *second = i % 2 == 0 ? odd + i : even + i + 1;
-      ptx::multiply_row<N>(first, a, b[i]);
-      first[N] = ptx::addc(first[N], 0);
-      ptx::multiply_row<N>(second, a + 1, b[i]);
-      if (i + 1 < rows) second[N] = ptx::addc(second[N], 0);
-    }
-    out[0] = even[0];
-    out[1] = ptx::add_cc(even[1], odd[0]);
-#pragma unroll
-    for (int i = 2; i < size - 1; ++i) out[i] = ptx::addc_cc(even[i], odd[i - 1]);
-    out[size - 1] = ptx::addc(even[size - 1], odd[size - 2]);
-  }
-
-  // Two lanes' parts of (a0 + a1 u)(b0 + b1 u), u^2 = -1, by Karatsuba's method: the lane of c0 calls with
-  // odd = false. What a lane keeps plus what the other sends is its component times R^2, below 4 p^2:
-  // a0 b0 + a1 (p - b1), and (a0 + a1)(b0 + b1) - a0 b0 + a1 (p - b1). Each lane makes half of the rows of the
-  // product of the sums.
-  CUZK_DEVICE static void cross_terms(bool odd, const Word32& a, const Word32& other_a, const Word32& b,
-                                      const Word32& other_b, u32* keep, u32* send) {
-    u32 own[2 * N], part[N + N / 2], rows[N / 2];
-    const Word32 factor = select(odd, b.raw_negative(), b);
-    multiply_wide<N>(own, a.v, factor.v);
-    const Word32 sum_a = raw_sum(a, other_a), sum_b = raw_sum(b, other_b);
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) rows[i] = odd ? sum_b.v[N / 2 + i] : sum_b.v[i];
-    multiply_wide<N / 2>(part, sum_a.v, rows);
-    const u32 flip = odd ? 0 : 0xffffffff;  // part - own = part + ~own + 1 in the even lane, part + own in the odd
-    ptx::add_cc(flip, 1);
-    u32 mixed[2 * N];
-#pragma unroll
-    for (int i = 0; i < 2 * N; ++i) {
-      const u32 low = i < N + N / 2 ? part[i] : 0, high = i >= N / 2 ? part[i - N / 2] : 0;
-      mixed[i] = ptx::addc_cc(odd ? high : low, own[i] ^ flip);
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * N; ++i) {
-      keep[i] = odd ? mixed[i] : own[i];
-      send[i] = odd ? own[i] : mixed[i];
-    }
-  }
-  // (x + y) / R, x + y below 4 p^2 modulo 2^(64 N).
-  CUZK_DEVICE static Word32 reduced_sum(const u32* x, const u32* y) {
-    u32 wide[2 * N];
-    wide[0] = ptx::add_cc(x[0], y[0]);
-#pragma unroll
-    for (int i = 1; i < 2 * N - 1; ++i) wide[i] = ptx::addc_cc(x[i], y[i]);
-    wide[2 * N - 1] = ptx::addc(x[2 * N - 1], y[2 * N - 1]);
-    return reduced_wide(wide);
-  }
-
  private:
   CUZK_COLD static Word32 product_call(Word32 a, Word32 b) { return product(a, b); }
   CUZK_COLD static Word32 sum_of_products_call(Word32 a, Word32 b, Word32 c, Word32 d) {

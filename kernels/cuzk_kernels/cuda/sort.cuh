@@ -85,7 +85,7 @@ CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n
 }
 CUZK_EXPORT(digits)
 
-// Prefix sums of any number of counters in three launches: sums of tiles, their prefix sums, all prefix sums.
+// Prefix sums of any number of counters in two launches: sums of tiles, then all prefix sums.
 CUZK_DEVICE u32 tile_part(const u32* values, u32 n, u32 begin, u32 count) {
   u32 sum = 0;
   for (u32 k = begin; k < begin + count && k < n; ++k) sum += values[k];
@@ -100,24 +100,14 @@ CUZK_KERNEL scan_tiles(const u32* values, u32 n, u32 tile, u32* sums) {
 }
 CUZK_EXPORT(scan_tiles)
 
-// One block.
-CUZK_KERNEL scan_sums(u32* sums, u32 n) {
-  CUZK_SHARED(u32, shared);
-  const u32 count = (n + blockDim.x - 1) / blockDim.x, begin = threadIdx.x * count;
-  u32 total, running = scan_block(tile_part(sums, n, begin, count), shared, &total);
-  for (u32 k = begin; k < begin + count && k < n; ++k) {
-    const u32 value = sums[k];
-    sums[k] = running;
-    running += value;
-  }
-}
-CUZK_EXPORT(scan_sums)
-
 // out[k] = values[0] + ... + values[k - 1] for k <= n.
 CUZK_KERNEL scan_apply(const u32* values, u32 n, u32 tile, const u32* sums, u32* out) {
   CUZK_SHARED(u32, shared);
   const u32 count = tile / blockDim.x, begin = blockIdx.x * tile + threadIdx.x * count;
-  u32 total, running = sums[blockIdx.x] + scan_block(tile_part(values, n, begin, count), shared, &total);
+  u32 before = 0, total;
+  for (u32 k = threadIdx.x; k < blockIdx.x; k += blockDim.x) before += sums[k];
+  scan_block(before, shared, &before);
+  u32 running = before + scan_block(tile_part(values, n, begin, count), shared, &total);
   for (u32 k = begin; k < begin + count && k < n; ++k) {
     out[k] = running;
     running += values[k];

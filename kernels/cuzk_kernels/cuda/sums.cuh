@@ -6,9 +6,6 @@
 #pragma once
 
 #include "pair.cuh"
-#ifndef CUZK_EARLY
-#define CUZK_EARLY 0
-#endif
 
 namespace cuzk {
 
@@ -85,7 +82,7 @@ template <class F>
 CUZK_DEVICE void add_point(Xyzz<F>& s, const Affine<F>& p, bool active) {
   using C = typename F::Cold;
   const F h = p.x * s.zz - s.x, r = p.y * s.zzz - s.y;
-  if constexpr (F::lanes == 2 || CUZK_EARLY) {
+  if constexpr (F::lanes == 2) {
     if (F::any(h.is_zero() || !active)) {
       s = as<Xyzz<F>>(careful_sum<C>(as<Xyzz<C>>(s), as<Affine<C>>(p), active));
       return;
