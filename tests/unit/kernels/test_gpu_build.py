@@ -87,7 +87,7 @@ def test_a_device_older_than_all_code_is_refused(tools):
         gpu_build.build("bn254-g1", (5, 0))
 
 
-REAL_NVCC = gpu_build._nvcc()
+REAL_NVCC = gpu_build.find_nvcc()
 
 
 @pytest.mark.slow
