@@ -128,11 +128,8 @@ def _compile(unit: str, target: str, record_path: Path, nvcc: str, version: str,
     flags = [*FLAGS, *definitions]
     command = [nvcc, *flags, f"-I{SOURCES}"]
     mode = ["-cubin", f"-arch={target}"]
-    if target not in _run([nvcc, "--list-gpu-code"]):
-        mode = [
-            "-ptx",
-            "-arch=" + _run([nvcc, "--list-gpu-arch"]).split()[-1],
-        ]  # the driver compiles the rest
+    if not knows(nvcc, target):
+        mode = ["-ptx", f"-arch={_nearest(nvcc, target)}"]  # the driver compiles the rest
     record_path.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(3):
         sources = _dependencies([*command, *mode[1:], "-M", str(SOURCES / source)])
@@ -154,6 +151,21 @@ def _compile(unit: str, target: str, record_path: Path, nvcc: str, version: str,
         partial.replace(record_path)
         return Built(file, before, False, why)
     raise MissingError(f"{source} kept changing while it was compiled")
+
+
+def knows(nvcc: str, target: str) -> bool:
+    """Whether nvcc makes machine code for a target such as "sm_90"."""
+    return target in _run([nvcc, "--list-gpu-code"]).split()
+
+
+def _nearest(nvcc: str, target: str) -> str:
+    """The newest virtual architecture of nvcc that a GPU of the target runs."""
+    most = int(target.removeprefix("sm_"))
+    known = [int(name) for name in re.findall(r"compute_(\d+)", _run([nvcc, "--list-gpu-arch"]))]
+    usable = [number for number in known if number <= most]
+    if not usable:
+        raise MissingError(f"{nvcc} makes no code that {target} runs: install a CUDA toolkit for it")
+    return f"compute_{max(usable)}"
 
 
 def _dependencies(command: list[str]) -> list[str]:

@@ -2,11 +2,14 @@
 
 import json
 import stat
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from cuzk_kernels.backend import gpu_build, gpu_device
 from cuzk_kernels.backend.gpu_device import Pool
+from cuzk_kernels.backend.gpu_kernels import UNITS, unit_source
 from cuzk_kernels.errors import MissingError
 
 NVCC = """#!/usr/bin/env python3
@@ -17,7 +20,7 @@ if args == ["--version"]:
 elif args == ["--list-gpu-code"]:
     print("sm_80\\nsm_90")
 elif args == ["--list-gpu-arch"]:
-    print("compute_80\\ncompute_90")
+    print("compute_80\\ncompute_90\\ncompute_121")
 elif "-M" in args:
     source = args[-1]
     print("points.o : " + source + " \\\\\\n " + source.rsplit("/", 1)[0] + "/ptx.cuh /usr/include/stdio.h")
@@ -77,6 +80,36 @@ def test_units_and_targets_are_apart(tools):
 def test_a_newer_device_gets_ptx(tools):
     command = gpu_build.build("bn254-g1", (12, 0)).path.read_text()
     assert "-ptx -arch=compute_90" in command
+
+
+def test_a_device_older_than_all_code_is_refused(tools):
+    with pytest.raises(MissingError, match=r"makes no code that sm_50 runs"):
+        gpu_build.build("bn254-g1", (5, 0))
+
+
+REAL_NVCC = gpu_build.find_nvcc()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REAL_NVCC is None, reason="no nvcc")
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("target", ["sm_80", "compute_90"])
+def test_every_unit_compiles_for_other_targets(tmp_path, unit, target):
+    """Machine code for Ampere, and PTX that its assembler takes, as a driver would for a newer GPU."""
+    source, definitions = unit_source(unit)
+    mode = ["-cubin", f"-arch={target}"] if target.startswith("sm_") else ["-ptx", f"-arch={target}"]
+    out = tmp_path / "kernels"
+    command = [REAL_NVCC, *gpu_build.FLAGS, *definitions, '-DCUZK_FINGERPRINT="x"', *mode]
+    subprocess.run([*command, "-o", str(out), str(gpu_build.SOURCES / source)], check=True)
+    assert out.stat().st_size > 0
+    if target.startswith("compute_"):
+        text = out.read_text()
+        assert f".target sm_{target.removeprefix('compute_')}" in text
+        if unit == "bn254-g1":  # the quickest to assemble
+            ptxas = Path(REAL_NVCC).resolve().with_name("ptxas")
+            whole = tmp_path / "kernels.ptx"
+            out.replace(whole)
+            subprocess.run([str(ptxas), "-arch=sm_90", str(whole), "-o", str(out)], check=True)
 
 
 def test_a_cached_build_needs_no_compiler(tools, monkeypatch):
