@@ -194,6 +194,7 @@ class CudaBackend:
             for site in self.sites:
                 spans.enter_context(HELD(site.device.index))
             yield
+        self.device.tell_kernels()
 
     @property
     def notes(self) -> tuple[str, ...]:

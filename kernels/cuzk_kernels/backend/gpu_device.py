@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import cuzk_tracer
 from cuzk_kernels.backend import gpu_build
 from cuzk_kernels.backend.gpu_kernels import SIGNATURES
 from cuzk_kernels.errors import MissingError
@@ -169,6 +170,8 @@ class Device:
         self._shared: dict[tuple[str, str], int] = {}
         self.compute, self.copy, self.sort = driver.Stream(), driver.Stream(), driver.Stream()
         self.fingerprints: dict[str, str] = {}
+        self._sources: dict[str, gpu_build.Sources] = {}
+        self._told: dict[str, str] = {}
         self._kept: list[Pinned] = []
         self._scratch: list[Pinned] = []
         self._times: EventTimes | None = None
@@ -387,8 +390,20 @@ class Device:
                     f"the kernels {built.path} are not those they claim to be: delete the file"
                 )
             self.fingerprints[unit] = embedded
+            self._sources[unit] = gpu_build.Sources(built.record)
             self._modules[unit] = module
         return module
+
+    def tell_kernels(self) -> None:
+        """Put into the trace which kernels are loaded, and what their sources on disk would make now.
+
+        They differ when someone edits or pulls sources under a prover that runs on.
+        """
+        said = {f"kernels.fingerprint.{unit}": text for unit, text in self.fingerprints.items()}
+        said |= {f"kernels.sources.{unit}": sources.fingerprint() for unit, sources in self._sources.items()}
+        if said != self._told:
+            self._told = said
+            cuzk_tracer.meta(**said)
 
     def event(self, stream: Any = None) -> "Event":
         """An event behind everything enqueued on the stream so far."""

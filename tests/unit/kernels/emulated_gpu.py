@@ -109,6 +109,9 @@ class EmulatedDevice:
 
     copy = sort = None
 
+    def tell_kernels(self):
+        pass  # compiled from the sources as they are
+
     def attach(self):
         pass
 

@@ -153,3 +153,34 @@ def test_without_a_driver_or_pycuda_the_line_says_what_to_do():
         gpu_device.count()
     except MissingError as error:
         assert "PyCUDA is not installed" in str(error) or "driver" in str(error)
+
+
+def test_sources_say_what_they_would_make_now(tools):
+    built = gpu_build.build("bn254-g1", (9, 0))
+    sources = gpu_build.Sources(built.record)
+    assert sources.fingerprint() == built.fingerprint
+    (tools / "ptx.cuh").write_text("edited")
+    assert sources.fingerprint() == gpu_build.build("bn254-g1", (9, 0)).fingerprint != built.fingerprint
+    (tools / "other.cuh").write_text("not among its sources")
+    assert sources.fingerprint() != built.fingerprint
+    (tools / "ptx.cuh").write_text("ptx.cuh")  # as it was
+    assert sources.fingerprint() == built.fingerprint
+    (tools / "ptx.cuh").unlink()
+    assert sources.fingerprint() == "gone"
+
+
+def test_a_device_tells_its_kernels_once_and_again_when_their_sources_change(tools, monkeypatch):
+    said = []
+    monkeypatch.setattr(gpu_device.cuzk_tracer, "meta", lambda **values: said.append(values))
+    built = gpu_build.build("bn254-g1", (9, 0))
+    device = gpu_device.Device.__new__(gpu_device.Device)
+    device.fingerprints, device._told = {"bn254-g1": built.fingerprint}, {}
+    device._sources = {"bn254-g1": gpu_build.Sources(built.record)}
+    device.tell_kernels()
+    device.tell_kernels()
+    (tools / "points.cu").write_text("pulled")
+    device.tell_kernels()
+    loaded = [values["kernels.fingerprint.bn254-g1"] for values in said]
+    sources = [values["kernels.sources.bn254-g1"] for values in said]
+    assert loaded == [built.fingerprint, built.fingerprint]
+    assert sources[0] == built.fingerprint != sources[1]
