@@ -15,7 +15,10 @@ from cuzk_top.store import Store
 
 
 class ReplaySession:
-    """The whole trace in a store, seen up to a play head. Raises TraceError when the file cannot be read."""
+    """The whole trace in a store, seen up to a play head, which stands at the end until it is played.
+
+    Raises TraceError when the file cannot be read.
+    """
 
     mode: Literal["live", "replay"] = "replay"
 
@@ -28,7 +31,7 @@ class ReplaySession:
         source.close()
         whole = self.store.snapshot()
         self._replay = Replay(clock, whole.first_ns, whole.last_ns)
-        self._replay.play()
+        self._replay.seek(whole.last_ns)
         self._lines = [f"replay of {path}", *whole.problems]
 
     def snapshot(self) -> Snapshot:
