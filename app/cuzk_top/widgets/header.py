@@ -31,6 +31,18 @@ class Field(NamedTuple):
         return sum(len(text) for text, _, _ in self.words)
 
 
+class JobNow(NamedTuple):
+    """How far the newest job is; empty where that is not known."""
+
+    done: str = ""
+    """Partitions done, of how many."""
+    eta: str = ""
+    late: str = ""
+    """By how much it is late, if that is worth a word."""
+    against: str = ""
+    """What it is late against."""
+
+
 class Title(NamedTuple):
     """What the header says beyond the snapshot."""
 
@@ -45,6 +57,7 @@ class Title(NamedTuple):
     """A message to the user; takes the right end of line 1."""
     frames: str
     """How often the picture moves, if that is less often than it should."""
+    job_now: JobNow | None = None
 
 
 def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
@@ -136,16 +149,21 @@ class Header(Canvas):
         fields = [Field(0, ((title.job or snapshot.session.name or "session", "ink", True),))]
         if snapshot.session.pid:
             fields.append(Field(6, (("pid ", "dim", False), (str(snapshot.session.pid), "text", False))))
+        job = title.job_now or JobNow()
+        if job.done:
+            fields.append(Field(1, ((job.done, "text", False),)))
         fields.append(Field(0, ((f"{elapsed / 1e9:.1f} s", "ink", True),)))
-        fields.append(Field(1, (("proofs ", "dim", False), (figures.count(count), "text", False))))
+        if job.eta:
+            fields.append(Field(1, (("eta ", "dim", False), (job.eta, "text", False))))
+        fields.append(Field(2, (("proofs ", "dim", False), (figures.count(count), "text", False))))
         if durations:
-            fields.append(Field(2, (("last ", "dim", False), (figures.spaced(durations[-1]), "text", False))))
+            fields.append(Field(3, (("last ", "dim", False), (figures.spaced(durations[-1]), "text", False))))
         if len(durations) > 1:
             median = figures.spaced(int(statistics.median(durations)))
-            fields.append(Field(3, (("median ", "dim", False), (median, "text", False))))
+            fields.append(Field(4, (("median ", "dim", False), (median, "text", False))))
         if running is not None:
             since = figures.spaced(max(0, snapshot.now_ns - running))
-            fields.append(Field(4, (("proving for ", "dim", False), (since, "text", False))))
+            fields.append(Field(5, (("proving for ", "dim", False), (since, "text", False))))
         line = Line(self._theme, width, "bar")
         if self._theme.depth == "mono" and not title.strong:
             line.put(f"[{title.badge}]", "ink", True)
@@ -154,12 +172,16 @@ class Header(Canvas):
         else:
             line.put(f" {title.badge} ", "label", True, "held")
         line.put(" ")
-        notice = title.notice
-        room = width - line.x - (len(notice) + 3 if notice else 1)
+        notice, late = title.notice, f" LATE {job.late} " if job.late else ""
+        against = f"{job.against}  " if late and width >= 100 and not notice else ""
+        end = width - (len(late) + len(against) + 2 if late else 0)
+        room = end - line.x - (len(notice) + 3 if notice else 1)
         for number, field in enumerate(fit(fields, room, 2)):
             self._put(line, field, 2 if number else 0)
         if notice:
-            line.right(notice, width - 1, "ink")
+            line.right(notice[: max(0, end - 1 - line.x)], end - 1, "ink")
+        if late:
+            line.right(against, width - 1 - len(late), "dim").put(late, "label", True, "cost")
         return line
 
     def _machine(self, snapshot: Snapshot, title: Title, width: int) -> Line:
