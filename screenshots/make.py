@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class Frozen:
     """A recorded session stopped at one moment of its live run."""
 
     mode = "live"
+    deadlines: Mapping[str, int] = {}
 
     def __init__(self, share: float) -> None:
         store = Store()
@@ -69,6 +70,12 @@ class Frozen:
 
     def lines(self) -> Sequence[str]:
         return ()
+
+    def save_buffer(self) -> Path:
+        return TRACE
+
+    def trace_path(self) -> Path | None:
+        return TRACE
 
     def stop(self) -> None: ...
 
@@ -107,8 +114,8 @@ def to_png(svg: Path) -> None:
 async def main() -> None:
     """All pictures."""
     await picture("live", 0.93, ["0"])
-    await picture("stages", 1.0, ["0", "1"], STAGES_SIZE)
-    await picture("inspector", 0.93, ["0", *["j"] * 9, "comma", "2"])
+    await picture("stages", 1.0, ["0", "2"], STAGES_SIZE)
+    await picture("inspector", 0.93, ["0", *["j"] * 9, "comma", "4"])
 
 
 if __name__ == "__main__":
