@@ -6,7 +6,6 @@ them can disagree. `id` names a method ``action_<id>`` of the screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +37,8 @@ class Action:
     modes: tuple[Mode, ...] = ("live", "replay")
     footer_with: str = ""
     """Id of an action this one shares a footer entry with, as in ``w/s zoom``."""
+    lead: str = ""
+    """What it is called in the footer of the stalls pane, where it then comes first."""
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -54,9 +55,10 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("toggle_scroll", ("p",), "page/follow", "turn pages, or scroll with now", "time", 0, ("live",)),
     Action("undo", ("u",), "undo", "take back the last change of the view", "time"),
+    Action("clock", ("t",), "clock", "axis from the session's start, CLOCK_MONOTONIC, or UTC", "time"),
     Action("lane_down", ("j", "down"), "lane", "next lane", "spans"),
     Action("lane_up", ("k", "up"), "lane", "previous lane", "spans"),
-    Action("next_span", ("full_stop",), "next", "next span of this lane", "spans", 3),
+    Action("next_span", ("full_stop",), "span", "next span of this lane", "spans", 9),
     Action(
         "previous_span",
         ("comma",),
@@ -70,9 +72,11 @@ ACTIONS: tuple[Action, ...] = (
         "inspect",
         ("enter",),
         "inspect",
+        "stalls: go to the selected finding and zoom, again: its next gap; lanes: unfold a folded row, else "
         "select the span at the middle, or inspect the selected one",
         "spans",
         2,
+        lead="zoom",
     ),
     Action(
         "edge_start",
@@ -83,9 +87,41 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("edge_end", ("right_square_bracket",), "set end", "selection ends one span edge later", "spans"),
     Action("clear", ("escape",), "clear", "drop the selection and the search", "spans"),
-    Action("search", ("slash",), "search", "find spans by a part of their name", "spans", 8),
-    Action("next_match", ("n",), "next match", "next span that the search found", "spans"),
-    Action("previous_match", ("N",), "previous match", "previous span that the search found", "spans"),
+    Action("search", ("slash",), "search", "find spans by a part of their name", "spans", 12),
+    Action(
+        "next_hit",
+        ("n",),
+        "next",
+        "next finding; while a search is active, the next span that it found",
+        "spans",
+        lead="next",
+    ),
+    Action(
+        "previous_hit",
+        ("N",),
+        "previous",
+        "previous finding or match",
+        "spans",
+        0,
+        footer_with="next_hit",
+    ),
+    Action(
+        "order",
+        ("O",),
+        "order",
+        "sort the findings by wall time saved, GPU time lost, or time",
+        "spans",
+        lead="order",
+    ),
+    Action(
+        "explain",
+        ("i",),
+        "explain",
+        "how the number under the cursor was computed, and from what; then the header's",
+        "spans",
+        11,
+        lead="explain",
+    ),
     Action(
         "mark", ("m",), "mark", "mark the selection's start, else now; again on the mark: remove it", "spans"
     ),
@@ -99,6 +135,9 @@ ACTIONS: tuple[Action, ...] = (
         "unfold the lane's nested spans into rows of their own, or fold them",
         "spans",
     ),
+    Action("pin", ("P",), "pin", "keep the lane on the screen whatever its size, or no longer", "spans"),
+    Action("hide", ("x",), "hide", "hide the lane", "spans"),
+    Action("show_hidden", ("X",), "show", "show the hidden lanes again", "spans"),
     Action(
         "toggle_pause",
         ("space",),
@@ -115,7 +154,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "seek_here",
-        ("i",),
+        ("p",),
         "play from here",
         "move the play head to the selection, else to the middle of the window",
         "playback",
@@ -123,16 +162,32 @@ ACTIONS: tuple[Action, ...] = (
         ("replay",),
     ),
     Action("next_tab", ("tab",), "pane", "next pane", "panes"),
-    Action("tab_stages", ("1",), "stages", "stage table", "panes"),
-    Action("tab_inspector", ("2",), "inspector", "everything about the selected span", "panes"),
-    Action("tab_log", ("3",), "log", "last lines of the session", "panes"),
+    Action("tab_stalls", ("1",), "stalls", "what waited for what, what it cost, and why", "panes"),
+    Action("tab_stages", ("2",), "stages", "stage table, against past proofs and the last one", "panes"),
+    Action("tab_jobs", ("3",), "jobs", "proofs: age, stage, who holds which GPU, late or not", "panes"),
+    Action("tab_inspector", ("4",), "inspector", "everything about the selected span or gap", "panes"),
+    Action("tab_log", ("6",), "log", "last lines of the session", "panes"),
     Action("panel_down", ("J", "pagedown"), "scroll", "scroll the pane down", "panes"),
     Action("panel_up", ("K", "pageup"), "scroll", "scroll the pane up", "panes"),
-    Action("screenshot", ("S",), "screenshot", "write this screen as an SVG file and say where", "session"),
-    Action("help", ("question_mark",), "help", "this list", "session", 9),
+    Action("save", ("W",), "save", "save everything that is still kept as a trace", "session", 8),
+    Action(
+        "export",
+        ("e",),
+        "export",
+        "write the trace in another program's format, which the file name's suffix says",
+        "session",
+    ),
+    Action(
+        "screenshot",
+        ("S",),
+        "screenshot",
+        "write this screen as an SVG file, and beside it what reopens it in the program",
+        "session",
+    ),
+    Action("help", ("question_mark",), "help", "this list", "session", 13),
     Action("suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "session"),
     Action("stop", ("ctrl+c",), "stop", "ask the session to stop", "session"),
-    Action("quit", ("q",), "quit", "leave the screen; a proof goes on", "session", 10),
+    Action("quit", ("q",), "quit", "leave the screen; a proof goes on", "session", 14),
 )
 
 MOUSE: tuple[tuple[str, str], ...] = (
@@ -176,15 +231,19 @@ def for_mode(mode: Mode) -> tuple[Action, ...]:
     return tuple(action for action in ACTIONS if mode in action.modes)
 
 
-def footer(mode: Mode, hidden: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """``(keys, label)`` of the footer in order of importance: the caller shows as many as fit."""
-    absent = set(hidden)
-    shown = [action for action in for_mode(mode) if action.footer and action.id not in absent]
+def footer(mode: Mode, leads: bool = False) -> list[tuple[str, str]]:
+    """``(keys, label)`` of the footer in order of importance: the caller shows as many as fit.
+
+    `leads`: what acts on the stalls pane comes first.
+    """
+    shown = [action for action in for_mode(mode) if action.footer or (leads and action.lead)]
     entries = []
-    for action in sorted(shown, key=lambda item: item.footer):
+    for action in sorted(
+        shown, key=lambda item: (not (leads and item.lead), not (leads and item.lead) and item.footer)
+    ):
         partners = [item for item in for_mode(mode) if item.footer_with == action.id]
         keys = "/".join(key_name(item.keys[0]) for item in (action, *partners))
-        entries.append((keys, action.label))
+        entries.append((keys, action.lead if leads and action.lead else action.label))
     return entries
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from cuzk_top.screens.analysis import Analyse, Analysing
 from cuzk_top.screens.session import SessionControls, SessionScreen
 from cuzk_top.theme import Theme, choose
 from cuzk_top.viewport import ViewState
@@ -23,9 +24,7 @@ else:
 
 
 class CuzkTop(App[str]):
-    """Shows one session, from `view` on if there is one. `run()` returns ``quit`` (the screen was left) or
-    ``stop`` (Ctrl-C).
-    """
+    """Shows one session. `run()` returns ``quit`` (the screen was left) or ``stop`` (Ctrl-C)."""
 
     CSS_PATH = "main.tcss"
     TITLE = "cuzk-top"
@@ -36,16 +35,19 @@ class CuzkTop(App[str]):
         theme: Theme | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         view: ViewState | None = None,
+        analyse: Analyse | None = None,
     ) -> None:
+        """`view`: where to begin, as a screenshot kept it; `analyse` draws the conclusions, in a thread."""
         # The theme reads the environment first: Textual takes NO_COLOR out of it.
         self.skin = choose(None, False, os.environ) if theme is None else theme
         super().__init__(ansi_color=True)
         self._controls = controls
         self._clock = clock
+        self._analyse = analyse or Analysing(controls.deadlines)
         self._view = view
 
     def on_mount(self) -> None:
-        self.push_screen(SessionScreen(self._controls, self.skin, self._clock, view=self._view))
+        self.push_screen(SessionScreen(self._controls, self.skin, self._clock, self._analyse, self._view))
 
     def on_ready(self) -> None:
         # What start-up made lives as long as the screen: no need to walk it again in the middle of a frame.

@@ -63,6 +63,8 @@ ROLES: Mapping[str, Role] = {
     # fills: the second of a pair keeps neighbours apart and means nothing
     "witness": Role("#5fa5d4", "#3f98cb", 75, 33, "cyan", "kk", "▒", "w"),
     "witness 2": Role("#579ccb", "#3790c3", 75, 33, "cyan", "kk", "▒", "w"),
+    "three quarters": Role("#4a8dc0", "#338abf", 68, 32, "cyan", "kk", "▒", "w"),
+    "half": Role("#3575ac", "#2276af", 31, 31, "blue", "ww", "▓", "e"),
     "eval": Role("#2a69a2", "#0f5f9c", 25, 25, "blue", "ww", "▓", "e"),
     "eval 2": Role("#266297", "#0c568f", 25, 25, "blue", "ww", "▓", "e"),
     "cpu msm": Role("#a67998", "#6f4262", 139, 89, "magenta", "kw", "▒", "m"),
@@ -113,10 +115,12 @@ class Glyphs:
     select_fill: str
     select_close: str
     micro: str
+    join: str
+    """Where one step of the critical path hands over to the next."""
 
 
-UNICODE = Glyphs(" ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇", "▏", "─", "│", "[", "═", "]", "µ")
-ASCII = Glyphs("        #", " .:-=+*#", "|", "-", "|", "[", "=", "]", "u")
+UNICODE = Glyphs(" ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇", "▏", "─", "│", "[", "═", "]", "µ", "┳")
+ASCII = Glyphs("        #", " .:-=+*#", "|", "-", "|", "[", "=", "]", "u", "+")
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,10 @@ class Theme:
         """What fills a cell of that role where hue alone may not: a shade or letter, else a blank."""
         if not self.whole_cells:
             return "░" if self.depth == "16" and ROLES[role].ansi is None else " "
+        return ROLES[role].ascii if self.ascii else ROLES[role].mono
+
+    def glyph(self, role: str) -> str:
+        """The character of a role that is drawn with one at any depth: hatch, path, ghost."""
         return ROLES[role].ascii if self.ascii else ROLES[role].mono
 
     def paint(self, fg: str, bg: str = "page", bold: bool = False) -> Paint:

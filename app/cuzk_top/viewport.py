@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
 Mode = Literal["page", "follow", "fit", "hold"]
+Clock = Literal["session", "monotonic", "utc"]
+"""What the axis counts from: the session's start, the machine's boot (CLOCK_MONOTONIC), or midnight UTC."""
+CLOCKS: tuple[Clock, ...] = ("session", "monotonic", "utc")
+Order = Literal["saved", "lost", "time"]
+ORDERS: tuple[Order, ...] = ("saved", "lost", "time")
 
 MIN_WIDTH_NS = 10_000
 """Narrowest window. Below 10 µs the clock's own resolution would show."""
@@ -68,9 +73,21 @@ class ViewState:
     """Key of the display row under the lane cursor; empty: the first."""
     selected: SpanRef | None = None
     selection: tuple[int, int] | None = None
-    tab: str = "stages"
+    tab: str = ""
+    """Key of the open pane; empty: the stalls where there is anything to find them in, else the stages."""
+    focus: Literal["lanes", "panel"] = "panel"
+    """What Enter acts on: the lane cursor, or the selected row of the pane."""
+    finding: tuple[str, str] | None = None
+    """Rule and key of the selected finding; None: the first."""
+    order: Order = "saved"
+    """What the findings are sorted by: wall time saved, GPU time lost, or when they begin."""
     unfolded: frozenset[str] = frozenset()
+    pinned: frozenset[str] = frozenset()
+    """Keys of lanes that stay on the screen whatever its size."""
+    hidden: frozenset[str] = frozenset()
+    """Keys of lanes that the user does not want to see."""
     show_all: bool = False
+    clock: Clock = "session"
     search: str = ""
     marks: tuple[int, ...] = ()
 
@@ -229,15 +246,24 @@ class Axis(NamedTuple):
     decimals: int
 
 
-def axis(window: Window, columns: int, origin_ns: int) -> Axis:
-    """Labelled ticks in 1-2-5 steps, as dense as their labels (in seconds) leave room for."""
+def origin_of(clock: Clock, first_ns: int, realtime_offset_ns: int | None) -> int:
+    """Session time that a clock counts from; `realtime_offset_ns` is real time minus session time."""
+    if clock == "monotonic":
+        return 0
+    if clock == "utc" and realtime_offset_ns is not None:
+        return (first_ns + realtime_offset_ns) // _DAY_NS * _DAY_NS - realtime_offset_ns
+    return first_ns
+
+
+def axis(window: Window, columns: int, origin_ns: int, clock: Clock = "session") -> Axis:
+    """Labelled ticks in 1-2-5 steps, as dense as their labels leave room for."""
     per_column = window.width_ns / columns
     gap = 5
     while True:
         step = round_step(max(1, math.ceil(per_column * gap)))
         decimals = max(0, 9 - (len(str(step)) - 1)) if step < 1_000_000_000 else 0
-        farthest = max(abs(window.t0_ns - origin_ns), abs(window.t1_ns - origin_ns))
-        label = len(f"{farthest / 1e9:.{decimals}f}") + 2
+        farthest = max(window.t0_ns, window.t1_ns, key=lambda t: abs(t - origin_ns))
+        label = len(tick_label(farthest, origin_ns, decimals, clock)) + 2
         if step / per_column >= label:
             break
         gap = max(gap + 1, label)
@@ -246,10 +272,16 @@ def axis(window: Window, columns: int, origin_ns: int) -> Axis:
     return Axis(step, tuple(origin_ns + k * step for k in range(first, last + 1)), decimals)
 
 
-def tick_label(t_ns: int, origin_ns: int, decimals: int) -> str:
-    """A tick in seconds from the origin; the origin itself says its unit."""
+def tick_label(t_ns: int, origin_ns: int, decimals: int, clock: Clock = "session") -> str:
+    """A tick in seconds from the origin (the session's start says its unit), or as a time of day."""
     relative = t_ns - origin_ns
-    return "0s" if relative == 0 else f"{relative / 1e9:.{decimals}f}"
+    if clock == "utc":
+        unit = int(10 ** (9 - decimals))
+        seconds, part = divmod(relative % _DAY_NS // unit, int(10**decimals))
+        minutes, seconds = divmod(seconds, 60)
+        words = f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"
+        return f"{words}.{part:0{decimals}d}" if decimals else words
+    return "0s" if relative == 0 and clock == "session" else f"{relative / 1e9:.{decimals}f}"
 
 
 _OFFSET = re.compile(r"^([+-]?\d+(?:\.\d+)?)\s*(h|m|min|s|ms|us|µs|ns)?$")

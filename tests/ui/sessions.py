@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from textual.pilot import Pilot
 
 from cuzk_top.app import CuzkTop
 from cuzk_top.model import (
@@ -22,9 +24,11 @@ from cuzk_top.model import (
     Snapshot,
     Track,
 )
-from cuzk_top.screens.session import Facts, Playback
+from cuzk_top.screens.analysis import Insight
+from cuzk_top.screens.session import Facts, Playback, SessionScreen
 from cuzk_top.store import Store
 from cuzk_top.theme import Theme
+from cuzk_top.viewport import ViewState
 
 MS = 1_000_000
 BASE_NS = 1_000 * 1_000_000_000
@@ -182,6 +186,11 @@ def snapshot_of(
     return store.snapshot()
 
 
+ON_CPU = Facts(
+    JOB, "CPU native, 2 threads", "no device data (NVML library not found)", ("tracer", "proc"), "+0.4%"
+)
+
+
 @dataclass
 class FakeControls:
     """A session that stands still until a test moves it; records what the screen asks for."""
@@ -190,6 +199,8 @@ class FakeControls:
     mode: Literal["live", "replay"] = "live"
     state: Playback | None = None
     asked: list[str] = field(default_factory=list)
+    told: Facts = ON_CPU
+    deadlines: Mapping[str, int] = field(default_factory=dict)
     log: list[str] = field(
         default_factory=lambda: ["key chain-2^16.zkey: 65,536 constraints", "proof 1 verified in 9.21 s"]
     )
@@ -198,8 +209,7 @@ class FakeControls:
         return self.snap
 
     def facts(self) -> Facts:
-        gpu = "no device data (NVML library not found)"
-        return Facts(JOB, "CPU native, 2 threads", gpu, ("tracer", "proc"), "+0.4%")
+        return self.told
 
     def playback(self) -> Playback | None:
         return self.state
@@ -227,6 +237,13 @@ class FakeControls:
     def lines(self) -> Sequence[str]:
         return self.log
 
+    def save_buffer(self) -> Path:
+        self.asked.append("save")
+        return Path("traces") / "saved.cuzk"
+
+    def trace_path(self) -> Path | None:
+        return Path("traces") / "chain.cuzk"
+
     def stop(self) -> None:
         self.asked.append("stop")
 
@@ -253,5 +270,26 @@ def replay_controls(head_ms: float = 6_000, playing: bool = False) -> FakeContro
     return FakeControls(snap, "replay", Playback(playing, 2.0))
 
 
-def app_of(controls: FakeControls, theme: Theme | None = None, clock: FakeClock | None = None) -> CuzkTop:
-    return CuzkTop(controls, theme or Theme(), clock or FakeClock())
+def app_of(
+    controls: FakeControls,
+    theme: Theme | None = None,
+    clock: FakeClock | None = None,
+    insight: Insight | None = None,
+    view: ViewState | None = None,
+) -> CuzkTop:
+    """The application; its analysis always says `insight` (by default: that there is nothing)."""
+    said = insight or Insight()
+    return CuzkTop(controls, theme or Theme(), clock or FakeClock(), view, lambda _, part: said)
+
+
+async def settled(pilot: Pilot[str]) -> SessionScreen:
+    """The session screen when the analysis of what it shows has come and is drawn."""
+    await pilot.pause()
+    screen = pilot.app.screen_stack[1]
+    assert isinstance(screen, SessionScreen)
+    for _ in range(2):
+        screen.tick(True)
+        screen.analyst.wait()
+    screen.tick(True)
+    await pilot.pause()
+    return screen

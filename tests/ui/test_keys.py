@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -13,10 +12,10 @@ import sessions
 from sessions import BASE_NS, MS, FakeClock, FakeControls
 from textual.pilot import Pilot
 
-from cuzk_top import actions
+from cuzk_top import actions, view_file
 from cuzk_top.app import CuzkTop
 from cuzk_top.screens import drawn
-from cuzk_top.screens.help import HelpScreen
+from cuzk_top.screens.help import TextScreen
 from cuzk_top.screens.session import SessionScreen
 from cuzk_top.store import Store
 
@@ -162,7 +161,8 @@ async def test_selection_edges_snap_to_spans() -> None:
         assert selection_ms(screen)[0] == pytest.approx(4000 + 980 * 4.16)
         await pilot.press("right_square_bracket")
         assert selection_ms(screen)[1] == pytest.approx(10_300)
-        assert "selection 2.22 s, proof busy 85%, 1 span" in text_of(screen)  # 10.3 - 8.4192 of 2.2232 s
+        # 10.3 - 8.4192 of 2.2232 s
+        assert "8.08 to 10.30 s: 2.22 s, proof busy 85%, 1 span" in text_of(screen)
 
     await drive(sessions.live_controls(), step)
 
@@ -170,7 +170,7 @@ async def test_selection_edges_snap_to_spans() -> None:
 async def test_search_and_matches() -> None:
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         await pilot.press("n")
-        assert "no search yet" in text_of(screen)
+        assert "no findings; / starts a search" in text_of(screen)
         await pilot.press("slash", *"reduce", "enter")
         assert screen.view.search == "reduce"
         assert "match 1 of 10: msm.h.reduce" in text_of(screen)
@@ -247,7 +247,7 @@ async def test_replay_controls() -> None:
         assert controls.asked[-1] == "seek 12479.7" or controls.asked[-1].startswith("seek 1")
         await pilot.press("colon", *"3", "enter")
         assert controls.asked[-1] == "seek 3000"
-        await pilot.press("i")
+        await pilot.press("p")
         assert controls.asked[-1] == "seek 3000"
         controls.state = replace(controls.state, at_end=True) if controls.state else None
         await pilot.press("space")
@@ -268,11 +268,11 @@ async def test_future_spans_are_not_drawn_and_the_current_one_grows() -> None:
 
 async def test_panes_marks_folds() -> None:
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         assert "no span selected" in text_of(screen)
-        await pilot.press("3")
+        await pilot.press("6")
         assert "proof 1 verified in 9.21 s" in text_of(screen)
-        await pilot.press("tab")
+        await pilot.press("tab", "tab")
         assert screen.view.tab == "stages"
         await pilot.press("J")
         assert "6-14 of 38" in text_of(screen)
@@ -293,7 +293,7 @@ async def test_panes_marks_folds() -> None:
 async def test_hidden_lanes_are_counted_and_shown() -> None:
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         assert re.search(r"\d lanes hidden: z", text_of(screen))
-        assert "finalize" not in text_of(screen).split("Stages")[0]
+        assert "finali" not in text_of(screen).split("Stages")[0]
         await pilot.press("z")
         assert "finali" in text_of(screen)
 
@@ -303,7 +303,7 @@ async def test_hidden_lanes_are_counted_and_shown() -> None:
 async def test_help_opens_scrolls_and_closes() -> None:
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         await pilot.press("question_mark")
-        assert isinstance(screen.app.screen, HelpScreen)
+        assert isinstance(screen.app.screen, TextScreen)
         await pilot.press("j", "J", "k", "K", "escape")
         assert screen.app.screen is screen
 
@@ -328,6 +328,7 @@ async def test_screenshot_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         await pilot.press("S")
         written = list(tmp_path.glob("*.svg"))
+        assert view_file.load(written[0].with_suffix(".view.json"))[0] == screen.view
         assert len(written) == 1 and written[0].read_text().startswith("<svg")
         assert written[0].name in text_of(screen)
 
@@ -371,7 +372,7 @@ async def test_mouse() -> None:
         await pilot.hover(offset=(layout.label_width + 20, y))
         await pilot.mouse_up(offset=(layout.label_width + 20, y))
         tab_y = screen.panel.region.y
-        await pilot.click(offset=(16, tab_y))
+        await pilot.click(offset=(screen.panel.texts[0].index("Inspector"), tab_y))
         assert screen.view.tab == "inspector"
 
     await drive(sessions.live_controls(), step)
@@ -399,35 +400,6 @@ async def test_resizing_at_any_time() -> None:
         assert "LIVE" in text_of(screen)
 
     await drive(sessions.live_controls(), step)
-
-
-@pytest.mark.parametrize("mode", ["live", "replay"])
-async def test_random_keys_never_raise(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(CuzkTop, "action_suspend_process", lambda self: None)
-    rng = random.Random(20261201)
-    left_out = {"q", "ctrl+c", "S"}
-    keys = sorted({key for action in actions.ACTIONS for key in action.keys} - left_out)
-    sizes = [(120, 36), (60, 16), (100, 30), (59, 16), (200, 50)]
-    clock = FakeClock()
-    controls = sessions.live_controls() if mode == "live" else sessions.replay_controls()
-
-    async def step(pilot: Pilot[str], screen: SessionScreen, controls: FakeControls) -> None:
-        for number in range(200):
-            key = rng.choice(keys)
-            await pilot.press(key)
-            if key in ("colon", "slash"):
-                await pilot.press(*rng.choice(["1", "msm", "0:01", "x"]), "enter")
-            clock.now_ns += rng.randrange(10**9)
-            if number % 30 == 29:
-                await pilot.resize_terminal(*rng.choice(sizes))
-            if number % 25 == 24 and mode == "live":
-                until = 10_300 + number * 20
-                controls.snap = sessions.snapshot_of(sessions.proofs(6, until_ms=until), until)
-            view = screen.view
-            assert view.t1_ns - view.t0_ns >= 10_000
-
-    await drive(controls, step, clock)
 
 
 async def test_a_session_without_any_span_yet() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,21 +10,21 @@ from dataclasses import replace
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from cuzk_top import figures, stats, viewport
+from cuzk_top import figures, viewport
 from cuzk_top.controls import SessionControls
 from cuzk_top.model import Snapshot
-from cuzk_top.screens import navigation
-from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, DisplayRow, Layout, arrange
+from cuzk_top.screens import gaps, navigation, panes, placing
+from cuzk_top.screens.analysis import NO_INSIGHT, Analyse, Analyst, Insight
+from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Layout, arrange
 from cuzk_top.screens.pace import Pace
 from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
 from cuzk_top.widgets.header import Header, Title
-from cuzk_top.widgets.inspector_lines import inspector_lines
 from cuzk_top.widgets.keys_bar import KeysBar, Prompt
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.panel import Body, Panel
-from cuzk_top.widgets.stage_lines import stage_lines
+from cuzk_top.widgets.panel import Panel
 from cuzk_top.widgets.timeline import Scene, Timeline
 
 FRAME_S = 0.1
@@ -52,16 +52,21 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         controls: SessionControls,
         theme: Theme,
         clock: Callable[[], int],
+        analyse: Analyse,
         view: ViewState | None = None,
     ) -> None:
         super().__init__()
         self.controls = controls
         self.skin = theme
         self.view = view or ViewState(mode="page" if controls.mode == "live" else "fit")
+        self.insight = NO_INSIGHT
+        self.analyst = Analyst(analyse, clock)
+        self._first_tab = "stages"
         self.frame: Layout | None = None
         self.data: Snapshot = controls.snapshot()
         self._clock = clock
-        self.undo: list[ViewState] = []
+        self.undo: list[tuple[ViewState, int]] = []
+        """Earlier views, and in a replay where the play head was."""
         self._drawn: object = None
         self._said: object = None
         self._sized: Layout | None = None
@@ -115,8 +120,15 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             return
         if not self.view.paused:
             self.data = self.controls.snapshot()
+        playback = self.controls.playback()
+        moving = not self.data.ended if playback is None else playback.playing
+        insight = self.insight
+        if self._drawn is not None:  # the first picture does not share its time with the first analysis
+            insight = self.analyst.look(self.data, self.view.window, moving)
+            if insight is not self.insight:
+                self._learn(insight)
         width, height = self.size
-        layout = arrange(self.data, self.view, width, height)
+        layout = arrange(self.data, self.view, width, height, insight)
         if layout is None:
             self._too_small(width, height)
             return
@@ -125,7 +137,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         due = force or now >= self._text_due_ns
         if now >= self._notice[1]:
             self._notice = ("", NEVER_NS)
-        state = (self.data.revision, self.data.now_ns, self.view, width, height, self.controls.playback())
+        state = (self.data.revision, self.data.now_ns, self.view, width, height, playback, insight)
         words = (state, self._notice, self.controls.snapshot().spans, len(self.controls.lines()))
         if state == self._drawn and (not due or (words == self._said and not force)):
             return
@@ -138,7 +150,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._facts = self.controls.facts()
             self._compute_figures(layout, now)
         numbers, measured = self._figures.numbers, self._facts.measured
-        self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured))
+        self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured, insight))
         if due:
             self._said = words
             self._words(layout)
@@ -146,7 +158,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _compute_figures(self, layout: Layout, now: int) -> None:
         """Renew the figures if they are of another moment or window; those of large traces in a thread."""
         moment = (self.data.revision, self.data.now_ns)
-        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact)
+        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight)
         if key == self._figured:
             return
         same = self._figured is not None and self._figured[0] == moment
@@ -155,13 +167,13 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if table is None:
             self._table_due_ns = now + TABLE_NS
         if self.data.spans <= INLINE_SPANS:
-            self._figured, self._figures = key, compute(self.data, self.view, layout, table)
+            self._figured, self._figures = key, compute(self.data, self.view, layout, self.insight, table)
         elif not self._computing and now >= self._figures_due_ns:
             self._computing = True
-            data, view = self.data, self.view
+            data, view, insight = self.data, self.view, self.insight
 
             def work() -> None:
-                figures = compute(data, view, layout, table)
+                figures = compute(data, view, layout, insight, table)
                 self.app.call_from_thread(arrive, figures)
 
             def arrive(figures: Figures) -> None:
@@ -193,72 +205,52 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.timeline.say([first, second, *rest][:height], width)
 
     def _place(self, layout: Layout) -> None:
-        """Move the window along with now, as the view's mode asks; live data is followed from its start."""
-        view, data = self.view, self.data
-        columns = layout.columns
-        first = data.first_ns or data.now_ns
+        """Move the window along with now; live data is followed from its start."""
+        data = self.data
         if not self._placed:
             self._placed = any(len(row.columns) or row.open is not None for row in data.rows)
-            window = viewport.first_page(first, data.now_ns, self._page_ns(columns), columns)
-            view = view.looking_at(window)
-        if view.paused:
-            self.view = view
+            self.view = placing.first_window(self.view, data, layout.columns)
+        if self.view.paused:
             return
-        ended = self.controls.mode == "live" and data.ended
-        if ended and view.mode == "page" and view.auto_width and not self._fitted:
+        live = self.controls.mode == "live"
+        if live and data.ended and not self._fitted and self.view.mode == "page" and self.view.auto_width:
             self._fitted = True
-            view = replace(view, mode="fit")
-        if view.mode == "fit":
-            last = data.last_ns if self.controls.mode == "replay" else max(data.last_ns, data.now_ns)
-            view = view.looking_at(viewport.fit(first, max(first, last), columns))
-        elif view.mode == "page" and not ended and not viewport.on_page(view.window, data.now_ns):
-            running = stats.running_proof(data) if view.auto_width else None
-            width = self._page_ns(columns) if view.auto_width else None
-            view = view.looking_at(viewport.page(view.window, data.now_ns, columns, running, width))
-        elif view.mode == "follow":
-            view = view.looking_at(viewport.follow(view.window, data.now_ns, columns))
-        self.view = view
-
-    def _page_ns(self, columns: int) -> int:
-        """Width of an automatic page, by the proofs that have ended."""
-        durations = stats.proofs(self.data)[1]
-        return viewport.page_width(int(statistics.median(durations)) if durations else None, columns)
+            self.view = replace(self.view, mode="fit")
+        self.view = placing.moved_along(self.view, data, layout.columns, live)
 
     def _words(self, layout: Layout) -> None:
         """Header, panel and keys: everything that is read rather than watched."""
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
-        room = layout.panel_height
-        self.panel.draw(self.view.tab, self._status(layout), self._body(width, room), (width, room + 1))
-        self.keys.draw(self.controls.mode, (), width)
+        shown = panes.Shown(
+            self.data, self.view, self.tab, self.insight, self._figures.table, self.controls.lines()
+        )
+        words, lines = panes.status(shown, layout), panes.body(shown, layout, self.skin)
+        size = (width, layout.panel_height + 1)
+        self.panel.draw(self.tab, panes.counts(self.insight), words, lines, size)
+        self.keys.draw(self.controls.mode, self.on_findings, width)
 
-    def _body(self, width: int, room: int) -> Body:
-        if self.view.tab == "stages":
-            letters = {row.lane.key: row.lane.letter for row in self.data.rows}
-            table = self._figures.table
-            head, make = stage_lines(table, letters, self.skin, width)
-            return Body([head], len(table), make)
-        if self.view.tab == "inspector":
-            facts = inspector_lines(self.data, self.view.selected, self.skin, width, room)
-            return Body([], len(facts), facts.__getitem__)
-        lines = self.controls.lines() or ("no lines yet",)
-        return Body([], len(lines), lambda i: Line(self.skin, width).put("  ").put(lines[i]))
+    @property
+    def tab(self) -> str:
+        """The open pane. Until the user opens one: the stalls as soon as there is a device or a finding."""
+        return self.view.tab or self._first_tab
 
-    def _status(self, layout: Layout) -> str:
-        """Right end of the tab line: the selection, else what is hidden."""
-        if self.view.selection is not None and not layout.compact:
-            begin, end = self.view.selection
-            row = navigation.row_under_cursor(self.view, layout.rows)
-            if row is not None:
-                now = self.data.now_ns
-                busy = stats.busy_ns(row.sources, begin, end, now)
-                count = sum(stats.count_in(source, begin, end, now) for source in row.sources)
-                share = figures.percent(busy, max(1, end - begin))
-                spans = f"{figures.count(count)} span{'s' if count != 1 else ''}"
-                return f"selection {figures.spaced(end - begin)}, {row.label} busy {share}, {spans}"
-        if layout.hidden:
-            return f"{layout.hidden} lane{'s' if layout.hidden > 1 else ''} hidden: z"
-        return "all lanes shown: z folds" if self.view.show_all else ""
+    @property
+    def on_findings(self) -> bool:
+        """Whether Enter acts on the selected finding."""
+        return self.tab == "stalls" and self.view.focus == "panel" and bool(self.insight.analysis.findings)
+
+    def _learn(self, insight: Insight) -> None:
+        """Take a newer insight; in a replay the first one selects the worst finding."""
+        first, self.insight = self.insight is NO_INSIGHT, insight
+        if first or self.data.ended:
+            self._text_due_ns = 0
+        if self.data.devices or insight.analysis.findings:
+            self._first_tab = "stalls"
+        found = insight.in_order(self.view.order)
+        fresh = self.view.finding is None and self.view.selection is None
+        if first and fresh and found and found[0].ranked and self.controls.mode == "replay":
+            self.view = gaps.select(self.view, found[0], gaps.worst(found[0]), move=False)
 
     def _title(self) -> Title:
         facts = self._facts
@@ -268,14 +260,15 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             since = self.controls.snapshot().spans - self.spans_at_pause
             text = f"+{figures.count(since)} spans since" if since > 0 else ""
         frames = "5 frames/s" if self._pace.halved else ""
-        return Title(badge, strong, facts.job, facts.backend, facts.gpu, facts.tracing, text, frames)
+        job = panes.job_now(self.insight, self.data.now_ns)
+        return Title(badge, strong, facts.job, facts.backend, facts.gpu, facts.tracing, text, frames, job)
 
     def _badge(self) -> tuple[str, bool]:
         playback = self.controls.playback()
         if playback is not None:
-            if playback.at_end:
-                return "ENDED", False
-            return (f"REPLAY {playback.speed:g}x", True) if playback.playing else ("PAUSED", False)
+            if playback.at_end and not playback.playing:
+                return "REPLAY", False
+            return (f"REPLAY {speed_words(playback.speed)}", True) if playback.playing else ("PAUSED", False)
         if self.view.paused:
             return "PAUSED", False
         return ("ENDED", False) if self.data.ended else ("LIVE", True)
@@ -291,7 +284,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """Take a new view and draw it."""
         if view != self.view:
             if undoable:
-                self.undo = [*self.undo[-UNDO_DEPTH:], self.view]
+                self.undo = [*self.undo[-UNDO_DEPTH:], (self.view, self.data.now_ns)]
             self.view = view
         self.tick(True)
 
@@ -327,7 +320,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def open_tab(self, tab: str) -> None:
         """Bring a tab of the panel to the front."""
         self.panel.top = 0
-        self.change(replace(self.view, tab=tab), False)
+        self.change(replace(self.view, tab=tab, focus="panel" if tab == "stalls" else "lanes"), False)
 
     def tick_words(self) -> None:
         """Draw the panel again where only its scroll position changed."""
@@ -336,3 +329,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def selected_row(self) -> DisplayRow | None:
         return navigation.row_under_cursor(self.view, self.rows)
+
+
+def speed_words(speed: float) -> str:
+    """A pace of replay: ``2x``, or ``max``."""
+    return "max" if math.isinf(speed) else f"{speed:g}x"

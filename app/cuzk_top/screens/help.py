@@ -1,9 +1,10 @@
-"""The help screen: the action table, by group, scrollable on short terminals."""
+"""Screens of text over the session, scrollable on short terminals: the keys, and how a number came about."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,46 +15,59 @@ from cuzk_top.theme import Theme
 from cuzk_top.widgets.canvas import Canvas
 from cuzk_top.widgets.paint import Line
 
-KEY_WIDTH = 16
+NAME_WIDTH = 16
 
 
-def help_lines(theme: Theme, mode: actions.Mode, width: int) -> list[Line]:
-    """Every key that works in this mode and what it does."""
-    lines: list[Line] = [Line(theme, width)]
+class Entry(NamedTuple):
+    """A name and what is said about it; a name alone is a heading, nothing at all a blank line."""
+
+    name: str = ""
+    text: str = ""
+
+
+def help_lines(mode: actions.Mode) -> list[Entry]:
+    """Every key that works in this mode and what it does, by group."""
+    entries = []
     for group, title in actions.GROUPS.items():
-        lines.append(Line(theme, width).put("  ").put(title, "ink", True))
+        entries.append(Entry(title))
         for action in actions.for_mode(mode):
             if action.group == group:
-                keys = " ".join(actions.key_name(key) for key in action.keys)
-                lines += _entry(theme, width, keys, action.help)
-        lines.append(Line(theme, width))
-    lines.append(Line(theme, width).put("  ").put("Mouse", "ink", True))
-    for gesture, does in actions.MOUSE:
-        lines += _entry(theme, width, gesture, does)
+                entries.append(Entry(" ".join(actions.key_name(key) for key in action.keys), action.help))
+        entries.append(Entry())
+    entries.append(Entry("Mouse"))
+    return entries + [Entry(gesture, does) for gesture, does in actions.MOUSE]
+
+
+def laid_out(entries: Sequence[Entry], theme: Theme, width: int) -> list[Line]:
+    """The entries as lines of this width."""
+    lines = [Line(theme, width)]
+    for name, text in entries:
+        first = Line(theme, width).put("  ").put(name, "ink", True)
+        if not text:
+            lines.append(first)
+            continue
+        parts = textwrap.wrap(text, max(20, width - NAME_WIDTH - 6)) or [""]
+        lines.append(first.to(NAME_WIDTH + 3).put(parts[0]))
+        lines += [Line(theme, width).to(NAME_WIDTH + 3).put(part) for part in parts[1:]]
     return lines
 
 
-def _entry(theme: Theme, width: int, keys: str, text: str) -> list[Line]:
-    parts = textwrap.wrap(text, max(20, width - KEY_WIDTH - 6)) or [""]
-    first = Line(theme, width).put("  ").put(keys, "ink", True).to(KEY_WIDTH + 3).put(parts[0])
-    return [first, *(Line(theme, width).to(KEY_WIDTH + 3).put(part) for part in parts[1:])]
-
-
-class HelpScreen(Screen[None], inherit_bindings=False):
+class TextScreen(Screen[None], inherit_bindings=False):
     """Covers the session; the session goes on underneath."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "leave", show=False),
+        Binding("escape,question_mark,i,q,enter", "leave", show=False),
         Binding("j,down", "scroll_lines(1)", show=False),
         Binding("k,up", "scroll_lines(-1)", show=False),
         Binding("pagedown,J,space", "scroll_lines(10)", show=False),
         Binding("pageup,K", "scroll_lines(-10)", show=False),
     ]
 
-    def __init__(self, theme: Theme, mode: actions.Mode) -> None:
+    def __init__(self, theme: Theme, title: str, entries: Sequence[Entry]) -> None:
         super().__init__()
         self._theme = theme
-        self._mode: actions.Mode = mode
+        self._title = title
+        self._entries = entries
         self._offset = 0
         self._canvas = Canvas("help")
 
@@ -66,15 +80,19 @@ class HelpScreen(Screen[None], inherit_bindings=False):
     def on_resize(self) -> None:
         self._draw()
 
+    @property
+    def texts(self) -> list[str]:
+        """The lines as they are shown, without their colours."""
+        return self._canvas.texts
+
     def _draw(self) -> None:
         width, height = self.size
         if not width or height < 3:
             return
-        lines = help_lines(self._theme, self._mode, width)
+        lines = laid_out(self._entries, self._theme, width)
         room = height - 2
         self._offset = max(0, min(self._offset, len(lines) - room))
-        title = Line(self._theme, width, "bar").put("  ").put("Keys", "ink", True)
-        title.put(f"   {self._mode}", "dim")
+        title = Line(self._theme, width, "bar").put("  ").put(self._title, "ink", True)
         foot = Line(self._theme, width, "bar").put("  ").put("Esc", "ink", True).put(" back", "dim")
         if len(lines) > room:
             foot.put("  ").put("j/k", "ink", True).put(" scroll", "dim")

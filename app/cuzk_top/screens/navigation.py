@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cuzk_top import stats
 from cuzk_top.model import RowData, Snapshot, SpanRecord
-from cuzk_top.screens.layout import DisplayRow
+from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.viewport import SpanRef, ViewState, Window
 
 
@@ -28,7 +28,7 @@ def move_cursor(view: ViewState, rows: Sequence[DisplayRow], step: int) -> ViewS
     if not keys:
         return view
     at = keys.index(view.cursor) + step if view.cursor in keys else (0 if step > 0 else len(keys) - 1)
-    return replace(view, cursor=keys[max(0, min(at, len(keys) - 1))])
+    return replace(view, cursor=keys[max(0, min(at, len(keys) - 1))], focus="lanes")
 
 
 def select(view: ViewState, snapshot: Snapshot, row: RowData, record: SpanRecord) -> ViewState:
@@ -38,6 +38,7 @@ def select(view: ViewState, snapshot: Snapshot, row: RowData, record: SpanRecord
         view,
         selected=stats.reference(record, row),
         selection=(record.start_ns, max(end, record.start_ns + 1)),
+        focus="lanes",
     )
     window = view.window
     if window.t0_ns <= record.start_ns < window.t1_ns:
@@ -143,6 +144,22 @@ def set_edge(view: ViewState, snapshot: Snapshot, row: DisplayRow, start: bool) 
         return replace(view, selection=(low, high))
     edge = max(edges) if start else min(edges)
     return replace(view, selected=None, selection=(edge, high) if start else (low, max(edge, low + 1)))
+
+
+def snap(row: DisplayRow, snapshot: Snapshot, t_ns: int, reach_ns: int) -> int:
+    """The span edge of a row nearest to a moment, if one is within reach; else the moment itself."""
+    best = t_ns
+    away = reach_ns + 1
+    for source in row.sources:
+        spans = stats.clipped(source, snapshot.now_ns)
+        for values in (spans.start_ns, spans.end_ns):
+            index = int(np.searchsorted(values, t_ns, "left"))
+            for edge in values[max(0, index - 1) : index + 1].tolist():
+                if abs(edge - t_ns) < away:
+                    best, away = edge, abs(edge - t_ns)
+        if spans.open_ns is not None and abs(spans.open_ns - t_ns) < away:
+            best, away = spans.open_ns, abs(spans.open_ns - t_ns)
+    return best
 
 
 def step_match(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int, RowData, SpanRecord] | None:

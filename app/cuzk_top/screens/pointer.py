@@ -7,8 +7,10 @@ from dataclasses import replace
 from textual import events
 
 from cuzk_top import viewport
-from cuzk_top.screens import navigation
+from cuzk_top.screens import gaps, navigation
 from cuzk_top.screens.drawn import DrawnSession
+from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.viewport import ViewState
 
 PAN_SHARE = 0.1
 
@@ -65,22 +67,43 @@ class PointedSession(DrawnSession, inherit_bindings=False):
         if layout is None:
             return
         if self.panel.region.contains(event.screen_x, event.screen_y):
-            tab = self.panel.tab_at(event.screen_x) if event.screen_y == self.panel.region.y else None
-            if tab is not None:
-                self.open_tab(tab)
+            self._on_panel(event.screen_x, event.screen_y - self.panel.region.y)
             return
         line = event.screen_y - self.timeline.region.y - layout.first_row_y
         if not 0 <= line < len(layout.rows):
             return
         row = layout.rows[line]
         column = self._column(event)
-        view = replace(self.view, cursor=row.key)
+        view = replace(self.view, cursor=row.key, focus="lanes")
         if press is not None and column == press:
-            per_column = self.view.window.width_ns // layout.columns
-            at = viewport.time_of(self.view.window, layout.columns, column + 0.5)
-            found = navigation.span_at(self.data, row, at, per_column)
-            view = navigation.select(view, self.data, *found) if found else navigation.clear(view)
+            view = self._clicked(view, row, column)
+        elif press is not None and view.selected is None and view.selection is not None:
+            reach = self.view.window.width_ns // layout.columns
+            low, high = (navigation.snap(row, self.data, edge, reach) for edge in view.selection)
+            view = replace(view, selection=(low, max(high, low + 1)))
         self.change(view)
+
+    def _on_panel(self, x: int, y: int) -> None:
+        """A click on a tab's title opens it, one on a finding selects that."""
+        tab = self.panel.tab_at(x) if y == 0 else None
+        if tab is not None:
+            self.open_tab(tab)
+            return
+        found = self.insight.in_order(self.view.order)
+        line = y - self.panel.head + self.panel.top
+        if self.tab == "stalls" and y >= self.panel.head and line < len(found):
+            self.change(gaps.select(self.view, found[line], gaps.worst(found[line])))
+
+    def _clicked(self, view: ViewState, row: DisplayRow, column: int) -> ViewState:
+        """Select the span or gap under the pointer; where there is none, nothing is selected any more."""
+        assert self.frame is not None
+        per_column = self.view.window.width_ns // self.frame.columns
+        at = viewport.time_of(self.view.window, self.frame.columns, column + 0.5)
+        if row.kind == "stalls":
+            gap = gaps.at(self.insight, row.device, at, per_column)
+            return gaps.select(view, *gap) if gap is not None else navigation.clear(view)
+        found = navigation.span_at(self.data, row, at, per_column)
+        return navigation.select(view, self.data, *found) if found else navigation.clear(view)
 
     def _stretch(self, column: int) -> tuple[int, int]:
         assert self.frame is not None and self._press is not None

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import os
+import math
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from cuzk_top import actions, figures, viewport
+from cuzk_top import actions, viewport
 from cuzk_top.controls import Facts, Playback, SessionControls
-from cuzk_top.screens import navigation
+from cuzk_top.screens import files
 from cuzk_top.screens.commands import ActionCommands
-from cuzk_top.screens.help import HelpScreen
-from cuzk_top.screens.pointer import PointedSession
+from cuzk_top.screens.drawn import speed_words
+from cuzk_top.screens.help import TextScreen, help_lines
+from cuzk_top.screens.walking import WalkedSession
 from cuzk_top.viewport import Mode, Window
 from cuzk_top.widgets.keys_bar import Prompt
 from cuzk_top.widgets.panel import TABS
 
 __all__ = ["Facts", "Playback", "SessionControls", "SessionScreen"]
 
-SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, math.inf)
+"""Of a replay; at the last one the play head is at the end at once."""
 
 
-class SessionScreen(PointedSession, inherit_bindings=False):
-    """What the action table names, one method an action."""
+class SessionScreen(WalkedSession, inherit_bindings=False):
+    """What the action table names, one method an action: those of lanes and spans are in `walking`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(action.keys), action.id, action.label, show=False, id=action.id)
@@ -42,7 +43,10 @@ class SessionScreen(PointedSession, inherit_bindings=False):
         if message.purpose == "search":
             self.change(replace(self.view, search=message.text))
             if message.text:
-                self.action_next_match()
+                self.go_to_match(1)
+            return
+        if message.purpose == "export":
+            files.export(self, message.text)
             return
         real = self.data.session.realtime_ns(self.data.first_ns)
         offset = real - self.data.first_ns if real is not None else None
@@ -105,92 +109,21 @@ class SessionScreen(PointedSession, inherit_bindings=False):
 
     def action_undo(self) -> None:
         if self.undo:
-            self.view = self.undo.pop()
+            self.view, head = self.undo.pop()
+            playback = self.controls.playback()
+            if playback is not None and not playback.playing:
+                self.controls.seek(head)
             self.tick(True)
         else:
             self.notice("nothing to take back")
 
-    def action_lane_down(self) -> None:
-        self.change(navigation.move_cursor(self.view, self.rows, 1), False)
-
-    def action_lane_up(self) -> None:
-        self.change(navigation.move_cursor(self.view, self.rows, -1), False)
-
-    def action_next_span(self) -> None:
-        self._step(1)
-
-    def action_previous_span(self) -> None:
-        self._step(-1)
-
-    def _step(self, step: int) -> None:
-        row = self.selected_row()
-        found = navigation.step_span(self.view, self.data, row, step) if row is not None else None
-        if row is None or found is None:
-            self.notice("no further span in this lane")
-            return
-        view = replace(self.view, cursor=row.key)
-        self.change(navigation.select(view, self.data, *found))
-
-    def action_inspect(self) -> None:
-        row = self.selected_row()
-        view = replace(self.view, tab="inspector")
-        if view.selected is None and row is not None:
-            found = navigation.span_at(self.data, row, self.here(), self.view.window.width_ns // 2)
-            if found is not None:
-                view = navigation.select(replace(view, cursor=row.key), self.data, *found)
-        self.panel.top = 0
-        self.change(view)
-
-    def action_edge_start(self) -> None:
-        self._edge(True)
-
-    def action_edge_end(self) -> None:
-        self._edge(False)
-
-    def _edge(self, start: bool) -> None:
-        row = self.selected_row()
-        if row is not None:
-            view = replace(self.view, cursor=row.key)
-            self.change(navigation.set_edge(view, self.data, row, start))
-
-    def action_clear(self) -> None:
-        self.change(navigation.clear(self.view))
-
-    def action_search(self) -> None:
-        self.prompt.ask("search", "search:", self.view.search)
-
-    def action_next_match(self) -> None:
-        self._match(1)
-
-    def action_previous_match(self) -> None:
-        self._match(-1)
-
-    def _match(self, step: int) -> None:
-        if not self.view.search:
-            self.notice("no search yet: / starts one")
-            return
-        found = navigation.step_match(self.view, self.data, step)
-        if found is None:
-            self.notice(f"no span named like {self.view.search!r}")
-            return
-        number, count, row, record = found
-        view = navigation.select(self.view, self.data, row, record)
-        assert view.selected is not None
-        self.change(navigation.cursor_for(view, self.rows, view.selected))
-        self.notice(f"match {figures.count(number)} of {figures.count(count)}: {record.name}")
-
-    def action_mark(self) -> None:
-        self.change(navigation.toggle_mark(self.view, self.data))
-
-    def action_fold(self) -> None:
-        self.change(replace(self.view, show_all=not self.view.show_all))
-
-    def action_unfold_lane(self) -> None:
-        row = self.selected_row()
-        if row is None:
-            return
-        lane = row.key.split("#")[0].split("/")[0]
-        self.change(replace(self.view, cursor=lane, unfolded=self.view.unfolded ^ {lane}))
+    def action_clock(self) -> None:
+        at = viewport.CLOCKS.index(self.view.clock)
+        clock = viewport.CLOCKS[(at + 1) % len(viewport.CLOCKS)]
+        self.change(replace(self.view, clock=clock))
+        known = clock != "utc" or self.data.session.anchors
+        words = {"session": "the session's start", "monotonic": "CLOCK_MONOTONIC", "utc": "UTC"}[clock]
+        self.notice(f"axis: {words}" if known else "this trace does not know the time of day")
 
     def action_toggle_pause(self) -> None:
         if self.view.paused or self.view.mode == "hold":
@@ -221,21 +154,29 @@ class SessionScreen(PointedSession, inherit_bindings=False):
     def _speed(self, step: int) -> None:
         playback = self.controls.playback()
         if playback is not None:
-            nearest = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - playback.speed))
+            nearest = min(
+                range(len(SPEEDS)), key=lambda i: abs(math.atan(SPEEDS[i]) - math.atan(playback.speed))
+            )
             speed = SPEEDS[max(0, min(nearest + step, len(SPEEDS) - 1))]
             self.controls.set_speed(speed)
-            self.notice(f"speed {speed:g}x")
+            self.notice(f"speed {speed_words(speed)}")
 
     def action_seek_here(self) -> None:
         self.controls.seek(self.view.selection[0] if self.view.selection is not None else self.here())
         self.tick(True)
 
     def action_next_tab(self) -> None:
-        keys = [key for key, _ in TABS]
-        self.open_tab(keys[(keys.index(self.view.tab) + 1) % len(keys)])
+        keys = [key for key, _, _ in TABS]
+        self.open_tab(keys[(keys.index(self.tab) + 1) % len(keys)])
+
+    def action_tab_stalls(self) -> None:
+        self.open_tab("stalls")
 
     def action_tab_stages(self) -> None:
         self.open_tab("stages")
+
+    def action_tab_jobs(self) -> None:
+        self.open_tab("jobs")
 
     def action_tab_inspector(self) -> None:
         self.open_tab("inspector")
@@ -251,22 +192,18 @@ class SessionScreen(PointedSession, inherit_bindings=False):
         self.panel.move(-5)
         self.tick_words()
 
+    def action_save(self) -> None:
+        files.save(self)
+
+    def action_export(self) -> None:
+        self.prompt.ask("export", "export to:", files.suggested(self.controls))
+
     def action_screenshot(self) -> None:
-        name = f"cuzk-top-{self.data.session.pid or 'trace'}-{self.data.revision}.svg"
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "cuzk-top"
-        for folder in (Path.cwd(), state):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text(self.app.export_screenshot(), encoding="utf-8")
-            except OSError as error:
-                problem = error
-                continue
-            self.notice(f"wrote {folder / name}")
-            return
-        self.notice(f"no screenshot: {problem}")
+        files.screenshot(self)
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(self.skin, self.controls.mode))
+        mode = self.controls.mode
+        self.app.push_screen(TextScreen(self.skin, f"Keys   {mode}", help_lines(mode)))
 
     def action_suspend(self) -> None:
         self.app.action_suspend_process()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from cuzk_top import figures, stats
 from cuzk_top.model import CounterData, Snapshot
-from cuzk_top.screens.layout import DisplayRow, Layout
+from cuzk_top.screens.analysis import Insight
+from cuzk_top.screens.lanes import DisplayRow, device_of
+from cuzk_top.screens.layout import Layout
 from cuzk_top.stage_table import Stage, stage_table
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.areas import highest
@@ -26,15 +29,24 @@ class Figures(NamedTuple):
 NO_FIGURES = Figures({}, ())
 
 
-def compute(snapshot: Snapshot, view: ViewState, layout: Layout, table: Sequence[Stage] | None) -> Figures:
+def compute(
+    snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight, table: Sequence[Stage] | None
+) -> Figures:
     """All figures of a moment; a stage table that still holds is passed in."""
-    return Figures(all_numbers(snapshot, view, layout), stage_table(snapshot) if table is None else table)
+    numbers = all_numbers(snapshot, view, layout, insight)
+    return Figures(numbers, stage_table(snapshot) if table is None else table)
 
 
-def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout) -> dict[str, Numbers]:
+def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight) -> dict[str, Numbers]:
     """By row key and ``counter KEY``: lanes their time in the window, its share, and the last duration;
     counters their value now and the highest so far."""
-    numbers = {row.key: _lane(snapshot, view, row, layout.compact) for row in layout.rows}
+    compact = layout.compact
+    numbers = {
+        row.key: _lane(snapshot, view, row, compact)
+        if row.kind in ("spans", "letters")
+        else _special(snapshot, row, insight, compact)
+        for row in layout.rows
+    }
     for counter in layout.counters:
         numbers[f"counter {counter.key}"] = _counter(snapshot, counter)
     return numbers
@@ -49,6 +61,51 @@ def _lane(snapshot: Snapshot, view: ViewState, row: DisplayRow, compact: bool) -
     last = stats.last_duration(row.sources, now)
     share = figures.percent(busy, seen) if busy else "0%"
     return Numbers(figures.lane_time(busy), share, "" if compact or last is None else figures.spaced(last))
+
+
+def _special(snapshot: Snapshot, row: DisplayRow, insight: Insight, compact: bool) -> Numbers:
+    """Figures of the rows that the analysis gives, and of folded workers."""
+    analysis = insight.analysis
+    if row.kind == "path":
+        return Numbers(words=_path_words(insight, compact))
+    if row.kind == "workers":
+        now = snapshot.now_ns
+        busy = sum(
+            source.index_at(now - 1) >= 0 or (source.open is not None and source.open.start_ns < now)
+            for source in row.sources
+        )
+        return Numbers(f"{busy}/{len(row.sources)}", "" if compact else "now")
+    if row.kind == "ghost":
+        ghost = next((one for one in insight.ghosts if one.device == row.device), None)
+        if ghost is None:
+            return Numbers()
+        busy = int((ghost.end_ns - ghost.start_ns).sum())
+        return Numbers(figures.lane_time(busy), top=f"of {figures.lane_time(ghost.proof_ns)}")
+    if row.kind == "stalls":
+        if not compact:
+            return Numbers(words="/ idle  ! exposed")
+        whole = analysis.kernel_ns + analysis.copy_only_ns + analysis.idle_ns
+        lost = analysis.idle_ns + analysis.copy_only_ns
+        return Numbers(figures.lane_time(lost), figures.percent(lost, whole)) if whole else Numbers()
+    return Numbers()
+
+
+@lru_cache(maxsize=4)
+def path_shares(insight: Insight) -> list[tuple[str, float]]:
+    """What the critical path consists of: kinds of work with their shares of it, the largest first."""
+    sums: dict[str, int] = {}
+    for step in insight.analysis.path:
+        lane = "GPU" if device_of(step.lane) is not None else step.lane.partition(".")[0]
+        name = {"synthesis": "synth", "": "?"}.get(lane, lane)
+        sums[name] = sums.get(name, 0) + step.end_ns - step.start_ns
+    whole = max(1, sum(sums.values()))
+    return sorted(((name, ns / whole) for name, ns in sums.items()), key=lambda item: -item[1])
+
+
+def _path_words(insight: Insight, compact: bool) -> str:
+    shares = [f"{name} {figures.percent(share, 1)}" for name, share in path_shares(insight)]
+    two = ", ".join(shares[:2])
+    return two if len(two) <= (9 if compact else 17) else "".join(shares[:1])
 
 
 def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:

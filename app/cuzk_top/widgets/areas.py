@@ -21,11 +21,13 @@ from textual.strip import Strip
 from cuzk_top import rows, stats, viewport
 from cuzk_top.model import CounterData
 from cuzk_top.rows import Cells, Spans
-from cuzk_top.screens.layout import DisplayRow
+from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Int64s, Window
 from cuzk_top.widgets.looks import Looks, known_role
 from cuzk_top.widgets.paint import clean
+from cuzk_top.widgets.painted import Cells as Painted
+from cuzk_top.widgets.painted import painted_runs
 from cuzk_top.widgets.row import Row
 from cuzk_top.widgets.runs import Ground, blank_run, chart_runs, span_runs
 from cuzk_top.widgets.tiles import Pieces, cut, strips_of
@@ -88,6 +90,7 @@ class Areas:
         self._filled: dict[str, _Filled] = {}
         self._sources: dict[tuple[str, int], tuple[Hashable, int, Cells]] = {}
         self._settled: dict[str, tuple[Hashable, int, Cells]] = {}
+        self._painted: dict[str, tuple[Hashable, Painted]] = {}
         self._tops: dict[str, tuple[int, float]] = {}
         self._looks: list[Hashable] = []
         self._blanks: list[Strip] = []
@@ -132,7 +135,24 @@ class Areas:
             cells,
             len(cells.left),
             lambda: span_runs(cells, looks.labels(row), self._ground, self._theme),
+            looks.search,
         )
+
+    def state_of(self, row: DisplayRow, now_ns: int) -> Hashable:
+        """What must change for a folded row's cells to do so."""
+        return tuple(tuple(self._signature(stats.clipped(source, now_ns))) for source in row.sources)
+
+    def painted(self, name: str, key: Hashable, make: Callable[[Int64s], Painted]) -> list[Strip]:
+        """A row of cells that `make` paints over the columns' edges when `key` or the window changes."""
+        key = (key, self._window, self._columns)
+        found = self._painted.get(name)
+        if found is None or found[0] != key:
+            cells = make(self._edges)
+            while cells and cells[-1] is None:
+                cells.pop()  # the bare end of the row is shared with all others
+            found = self._painted[name] = (key, cells)
+        cells = found[1]
+        return self._area(name, cells, len(cells), lambda: painted_runs(cells, self._ground, self._theme))
 
     def _unsettled(self, row: DisplayRow, look: Hashable, now_ns: int, runs: bool) -> Cells:
         """Cells of a row that may have changed; they are settled when nothing in it runs any more."""
@@ -186,9 +206,16 @@ class Areas:
             values = per_column(counter.start_ns, counter.t_ns, counter.value, edges, now_ns)
         return _Chart((self._window, self._columns), now_ns, rows.levels(values, top[1]))
 
-    def _area(self, name: str, content: object, limit: int, make: Callable[[], list[Segment]]) -> list[Strip]:
-        """A strip a tile. The filled part is kept until its content or the ground under it changes."""
-        under = self._ground.part(0, limit)
+    def _area(
+        self,
+        name: str,
+        content: object,
+        limit: int,
+        make: Callable[[], list[Segment]],
+        look: Hashable = None,
+    ) -> list[Strip]:
+        """A strip a tile. The filled part is kept until its content, look or ground changes."""
+        under = (self._ground.part(0, limit), look)
         found = self._filled.get(name)
         if found is None or found.content is not content or found.under != under:
             pieces = cut(make(), self._tiles)

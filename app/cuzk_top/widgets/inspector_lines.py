@@ -9,15 +9,17 @@ import numpy as np
 
 from cuzk_top import figures, rows, stats
 from cuzk_top.model import FLAG_UNBALANCED, RowData, Snapshot, SpanRecord
+from cuzk_top.screens.analysis import Insight
 from cuzk_top.theme import Theme
-from cuzk_top.viewport import SpanRef
+from cuzk_top.viewport import SpanRef, ViewState
 from cuzk_top.widgets import kernel_facts
+from cuzk_top.widgets.gap_facts import gap_facts
 from cuzk_top.widgets.looks import Looks
 from cuzk_top.widgets.paint import Line
 
 LABEL_WIDTH = 11
 COLUMN_WIDTH = 58
-NOTHING = "no span selected: . and , step through a lane, Enter or a click selects one"
+NOTHING = "no span selected: . and , step through a lane, Enter or a click selects one; n selects a gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,22 @@ class Fact:
 
 
 def inspector_lines(
-    snapshot: Snapshot, ref: SpanRef | None, theme: Theme, width: int, height: int
+    snapshot: Snapshot, view: ViewState, insight: Insight, theme: Theme, width: int, height: int
 ) -> list[Line]:
     """The facts in as many columns as fit; more lines than `height` if they don't."""
-    record = stats.find(snapshot, ref) if ref is not None else None
-    if ref is None or record is None:
-        gone = ref is not None
-        words = "the selected span is no longer kept" if gone else NOTHING
-        return [Line(theme, width).to(2).put(words, "dim")]
-    facts = span_facts(snapshot, ref, record, theme)
     columns = max(1, min(4, width // COLUMN_WIDTH))
+    ref, gap = view.selected, view.selection
+    record = stats.find(snapshot, ref) if ref is not None else None
+    finding = insight.selected(view)
+    if ref is not None and record is not None:
+        facts = span_facts(snapshot, ref, record, theme)
+    elif ref is None and finding is not None and gap is not None and gap in finding.intervals:
+        room = (width - 2) // columns - LABEL_WIDTH - 2
+        told = gap_facts(snapshot, insight, finding, gap, room)
+        facts = [Fact(label, text, label == "gap") for label, text in told]
+    else:
+        words = "the selected span is no longer kept" if ref is not None else NOTHING
+        return [Line(theme, width).to(2).put(words, "dim")]
     per_column = max(-(-len(facts) // columns), min(height, len(facts)))
     lines = []
     for y in range(per_column):
@@ -95,6 +103,9 @@ def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Them
     facts += [Fact(label, text) for label, text in device]
     if not device:
         facts.append(Fact("faults", _faults(record)))
+        facts += [
+            Fact("GPUs then", text) for text in kernel_facts.device_time(snapshot, record.start_ns, end)
+        ]
     facts += _relatives(snapshot, record, parent, now)
     facts += _siblings(snapshot, record, duration, theme)
     facts += _neighbours(snapshot, row, record, end)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from cuzk_top import figures, stagemap, stages
+from cuzk_top.devicetime import together
 from cuzk_top.model import DEVICE_KINDS, KIND_GPU_KERNEL, KIND_GPU_MEMCPY, Snapshot, SpanRecord
 
 
@@ -29,6 +30,15 @@ def lines(snapshot: Snapshot, record: SpanRecord) -> list[tuple[str, str]]:
         if command:
             found.append(("profile", command))
     return found
+
+
+def device_time(snapshot: Snapshot, start_ns: int, end_ns: int) -> list[str]:
+    """What the GPUs did while a host's span ran; nothing without devices."""
+    if not snapshot.devices or end_ns <= start_ns:
+        return []
+    split = together(snapshot.devices, len(snapshot.devices), start_ns, end_ns)
+    kernel, copy, idle = split.percent()
+    return [f"kernel {kernel} copy {copy} idle {idle} %, {figures.spaced(split.kernel_ns)} of kernels"]
 
 
 def _place(snapshot: Snapshot, name: str) -> stagemap.Place:

@@ -22,13 +22,13 @@ class KeysBar(Canvas):
         self._theme = theme
         self._last: object = None
 
-    def draw(self, mode: actions.Mode, hidden: tuple[str, ...], width: int) -> None:
-        """Show the keys of this mode, without the actions in `hidden`."""
-        key = (mode, hidden, width)
+    def draw(self, mode: actions.Mode, leads: bool, width: int) -> None:
+        """Show the keys of this mode; `leads`: those that act on the stalls pane first."""
+        key = (mode, leads, width)
         if key == self._last:
             return
         self._last = key
-        entries = actions.footer(mode, hidden)
+        entries = actions.footer(mode, leads)
         gap = 2
         start = 1 if width < 80 else 2
         while (

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from cuzk_top import stages
 from cuzk_top.model import RowData, Session
 from cuzk_top.rows import SOURCE_SHIFT
-from cuzk_top.screens.layout import DisplayRow
+from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.theme import ROLES
 from cuzk_top.widgets.paint import clean
 from cuzk_top.widgets.runs import Labels
@@ -30,12 +30,23 @@ class Looks:
         self._seen: dict[str, int] = {}
         self._roles: dict[str, str] = {}
         self._shorts: dict[str, str] = {}
+        self.search = ""
+        self._found: dict[str, bool] = {}
 
-    def renew(self, session: Session) -> None:
-        """Take the session of a newer snapshot."""
+    def renew(self, session: Session, search: str = "") -> None:
+        """Take the session of a newer snapshot, and the text whose matches are to stand out."""
         if session.meta != self._session.meta:
             self._roles.clear()
+        if search.casefold() != self.search:
+            self.search = search.casefold()
+            self._found.clear()
         self._session = session
+
+    def _matches(self, name: str) -> bool:
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self.search in name.casefold()
+        return found
 
     def role(self, name: str) -> str:
         """Role of a span: by its stage, steps of one operation in two shades by turns."""
@@ -61,11 +72,16 @@ class Looks:
 
         def role(code: int) -> str:
             source, name, _ = name_of(code)
+            if self.search and not self._matches(name):
+                return "held"  # what was not searched for is dull, so that the matches stand out
             gpu = stages.gpu_role(source.lane, name)
-            return known_role(gpu) if gpu is not None else self.role(name)
+            own = known_role(gpu) if gpu is not None else self.role(name)
+            return "busy" if self.search and own == "held" else own
 
         def texts(code: int) -> tuple[str, ...]:
             source, name, index = name_of(code)
+            if self.search and not self._matches(name):
+                return ()
             letter = source.lane.letter.strip()[:1]
             if stages.gpu_role(source.lane, name) is not None:
                 kernel = stages.short_kernel(name)
@@ -98,6 +114,14 @@ class Looks:
             step = self._steps[name] = self._seen.get(parent, 0) if name.count(".") else 0
             self._seen[parent] = step + 1
         return step
+
+
+def path_names(name: str) -> tuple[str, ...]:
+    """What a step of the critical path may be called, the longest first; a step of no span has no name."""
+    if not name:
+        return ("not recorded", "?")
+    plain = clean(stages.short_kernel(name) or name)
+    return tuple(dict.fromkeys((plain, short_name(plain), plain.rpartition(".")[2] or plain)))
 
 
 def short_name(name: str) -> str:

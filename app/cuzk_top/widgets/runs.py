@@ -100,8 +100,10 @@ def span_runs(cells: Cells, labels: Labels, ground: Ground, theme: Theme) -> lis
             out += blank_run(text, begin, ground, theme, "ink")
         elif counts and any(x in counts for x in range(begin, end)):
             fill = labels.role(left if left != BLANK else right)
-            text = "".join(counts.get(x, theme.pattern(fill)) for x in range(begin, end))
-            out.append(segment(text, theme.paint("label", fill, True)))
+            paint = theme.paint("label", fill, True)
+            filler = " " if paint.reverse else theme.pattern(fill)
+            text = "".join(counts.get(x, filler) for x in range(begin, end))
+            out.append(segment(text, paint))
         elif split == EIGHTHS:
             text = "" if left in named else _fitting(labels.texts(left), width)
             named.add(left)
@@ -131,7 +133,7 @@ def _full_run(text: str, width: int, role: str, theme: Theme, out: list[Segment]
     if text:
         out.append(segment(text, theme.paint("label", role, True)))
     if width > len(text):
-        out.append(segment(pattern * (width - len(text)), theme.paint("label", role)))
+        out.append(segment(pattern * (width - len(text)), theme.paint("text", role)))
 
 
 def _fitting(texts: tuple[str, ...], width: int) -> str:

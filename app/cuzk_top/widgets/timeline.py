@@ -10,16 +10,19 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from cuzk_top import figures, viewport
+from cuzk_top import viewport
 from cuzk_top.model import CounterData, Snapshot
-from cuzk_top.screens.layout import DisplayRow, Layout
+from cuzk_top.screens.analysis import Insight
+from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.screens.layout import Layout
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState
+from cuzk_top.widgets import axis_lines, special_rows
 from cuzk_top.widgets.areas import Areas
 from cuzk_top.widgets.canvas import Canvas
 from cuzk_top.widgets.looks import Looks, known_role
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.runs import Ground, blank_run, ground
+from cuzk_top.widgets.runs import Ground, ground
 from cuzk_top.widgets.tiles import Pieces, cut, strips_of, tile_edges
 
 
@@ -29,6 +32,8 @@ class Numbers(NamedTuple):
     value: str = ""
     note: str = ""
     top: str = ""
+    words: str = ""
+    """In place of all of them, from the left."""
 
 
 class Scene(NamedTuple):
@@ -41,11 +46,11 @@ class Scene(NamedTuple):
     """By row key and ``counter KEY``."""
     measured: tuple[str, ...]
     """Sources that measure, for the scale line."""
+    insight: Insight
 
 
 TILES = 8
 """Canvases of the time area. More of them would write fewer cells a frame, but each costs every frame."""
-MODES = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}
 
 
 class Timeline(Widget):
@@ -86,10 +91,11 @@ class Timeline(Widget):
         snapshot, view, layout = scene.snapshot, scene.view, scene.layout
         if self._looks is None:
             self._looks = Looks(snapshot.session)
-        self._looks.renew(snapshot.session)
-        key = (view.window, layout.columns, snapshot.first_ns)
+        self._looks.renew(snapshot.session, view.search)
+        origin = axis_lines.origin_of(snapshot, view)
+        key = (view.window, layout.columns, origin)
         if self._axis_kept[0] != key:
-            self._axis_kept = (key, viewport.axis(view.window, layout.columns, snapshot.first_ns))
+            self._axis_kept = (key, viewport.axis(view.window, layout.columns, origin.ns, origin.clock))
         axis = self._axis_kept[1]
         head = viewport.column_of(view.window, layout.columns, snapshot.now_ns)
         ground_key = (key, head, view.selection)
@@ -104,13 +110,25 @@ class Timeline(Widget):
         lines: list[list[Strip]] = []
         if not layout.compact:
             scale = (key, layout.width, view.mode, scene.measured)
-            lines.append(self._across("scale", scale, lambda: self._scale(scene)))
-        lines.append(self._across("axis", frame, lambda: self._axis(scene, axis, base)))
+            lines.append(
+                self._across(
+                    "scale",
+                    scale,
+                    lambda: axis_lines.scale_line(view, layout, origin, scene.measured, self._theme),
+                )
+            )
+        lines.append(
+            self._across(
+                "axis", frame, lambda: axis_lines.axis_line(view, layout, axis, origin, base, self._theme)
+            )
+        )
         if not layout.compact:
             lines.append(self._selection(scene, base, frame))
-        lines += [self._lane(scene, row, row.key == view.cursor) for row in layout.rows]
+        lines += [self._lane(scene, row) for row in layout.rows]
         if not layout.compact and layout.counters:
-            lines.append(self._across("counters", layout.width, lambda: self._counters_title(layout)))
+            lines.append(
+                self._across("counters", layout.width, lambda: axis_lines.counters_title(layout, self._theme))
+            )
         lines += [self._counter(scene, counter) for counter in layout.counters]
         self._show(lines)
 
@@ -147,157 +165,109 @@ class Timeline(Widget):
             found = self._whole[name] = (key, pieces, strips)
         return found[2]
 
-    # one method a kind of line
-
-    def _scale(self, scene: Scene) -> Line:
-        theme, layout, view = self._theme, scene.layout, scene.view
-        window = view.window
-        column_ns = window.width_ns / layout.columns
-        decimals = figures.clock_decimals(column_ns)
-        origin = scene.snapshot.first_ns
-        rule = " " if theme.surfaces else theme.glyphs.rule
-        line = Line(theme, layout.width).put(f"{rule} ", "dim")
-        line.put(figures.clock(window.t0_ns - origin, decimals)).put(" to ")
-        line.put(figures.clock(window.t1_ns - origin, decimals))
-        line.put(f" {rule} ", "dim").put("1 column = ", "dim").put(figures.spaced(round(column_ns)))
-        line.put(f" {rule} ", "dim").put(MODES[view.mode]).put(" ")
-        words = " ".join(scene.measured)
-        start = layout.width - len(words) - 12
-        if words and start > line.x + 3:
-            line.to(start, "dim", rule).put(" measured ", "dim").put(words).put(" ")
-        return line.to(layout.width, "dim", rule)
-
-    def _bar(self, line: Line) -> None:
-        """The upright rule between areas, or a blank where surfaces separate them."""
-        line.put(" " if self._theme.surfaces else self._theme.glyphs.vertical, "dim")
-
-    def _numbers_line(self, layout: Layout) -> Line:
-        """A line that starts behind the time area."""
-        line = Line(self._theme, layout.width, start=layout.label_width + layout.columns)
-        self._bar(line)
-        return line.to(layout.numbers_x)
-
-    def _axis(self, scene: Scene, axis: viewport.Axis, base: Ground) -> Line:
-        theme, layout = self._theme, scene.layout
-        first_ns = scene.snapshot.first_ns
-        text = [" "] * layout.columns
-        now_at = max(0, min(base.now - 1, layout.columns - 3)) if base.now >= 0 else -9
-        for tick in axis.ticks_ns:
-            label = viewport.tick_label(tick, first_ns, axis.decimals)
-            at = viewport.column_of(scene.view.window, layout.columns, tick)
-            clear = at + len(label) < now_at or at > now_at + 3 or now_at < 0
-            if clear and at + len(label) <= layout.columns:
-                text[at : at + len(label)] = label
-        line = Line(theme, layout.width)
-        heading = "seconds" if not layout.compact else _per_column(scene)
-        line.right(heading, layout.label_width - 1, "dim")
-        self._bar(line)
-        words = "".join(text)
-        if now_at >= 0:
-            line.put(words[:now_at], "dim").put("now", "ink", True).put(words[now_at + 3 :], "dim")
-        else:
-            line.put(words, "dim")
-        self._bar(line)
-        line.to(layout.numbers_x)
-        if layout.compact:
-            return line.right("s", layout.numbers_x + 4, "dim")
-        return line.put("total s", "dim").right("last", layout.width, "dim")
-
     def _selection(self, scene: Scene, base: Ground, frame: Hashable) -> list[Strip]:
         """The selection's edges, its length, and the marks; most of the time a blank line."""
-        view, layout = scene.view, scene.layout
+        view, layout, theme = scene.view, scene.layout, self._theme
         if view.selection is not None or view.marks or scene.snapshot.marks:
-            marks = (view.marks, len(scene.snapshot.marks))
-            return self._across("selection", (frame, marks), lambda: self._selection_line(scene, base))
-        label = self._keep("selection left", layout.label_width, lambda: self._selection_label(layout))
+            key = (frame, view.marks, len(scene.snapshot.marks))
+            return self._across(
+                "selection", key, lambda: axis_lines.selection_line(scene.snapshot, view, layout, base, theme)
+            )
+        label = self._keep(
+            "selection left", layout.label_width, lambda: axis_lines.selection_label(layout, theme)
+        )
         right = self._keep(
-            "selection right", (layout.width, layout.numbers_x), lambda: self._numbers_line(layout)
+            "selection right",
+            (layout.width, layout.numbers_x),
+            lambda: axis_lines.numbers_line(layout, theme),
         )
         return [label, *self._areas.words("selection", ""), right]
 
-    def _selection_label(self, layout: Layout) -> Line:
-        line = Line(self._theme, layout.label_width).put("  selection", "dim").to(layout.label_width - 1)
-        self._bar(line)
-        return line
+    def _special(self, scene: Scene, row: DisplayRow) -> list[Strip]:
+        """The cells of a row that is not one of bars."""
+        insight, theme, snapshot = scene.insight, self._theme, scene.snapshot
+        name, device = row.key, row.device
+        if row.kind == "path":
+            return self._areas.painted(
+                name, insight, lambda at: special_rows.path_cells(insight, snapshot.session.meta, at, theme)
+            )
+        if row.kind == "stalls":
+            return self._areas.painted(
+                name, insight, lambda at: special_rows.stall_cells(insight, device, at, theme)
+            )
+        if row.kind == "ghost":
+            return self._areas.painted(
+                name, insight, lambda at: special_rows.ghost_cells(insight, device, at, theme)
+            )
+        if row.kind == "partitions":
+            return self._areas.painted(
+                name, insight, lambda at: special_rows.partition_cells(insight.jobs, len(at) - 1)
+            )
+        now, session = snapshot.now_ns, snapshot.session
+        state = self._areas.state_of(row, now)
+        if row.kind == "workers":
+            return self._areas.painted(
+                name, state, lambda at: special_rows.worker_cells(row.sources, at, now, theme)
+            )
+        return self._areas.painted(
+            name, state, lambda at: special_rows.letter_cells(row.sources, session, at, now, theme)
+        )
 
-    def _selection_line(self, scene: Scene, base: Ground) -> Line:
+    def _lane(self, scene: Scene, row: DisplayRow) -> list[Strip]:
         theme, layout, view = self._theme, scene.layout, scene.view
-        glyphs, columns = theme.glyphs, layout.columns
-        text = [" "] * columns
-
-        def put(t_ns: int, letter: str) -> None:
-            at = viewport.column_of(view.window, columns, t_ns)
-            if 0 <= at < columns:
-                text[at] = letter
-
-        for mark in scene.snapshot.marks:
-            if mark.t_ns <= scene.snapshot.now_ns:
-                put(mark.t_ns, "'")
-        if view.selection is not None:
-            begin, end = view.selection[0], max(view.selection[0], view.selection[1] - 1)
-            low = viewport.column_of(view.window, columns, begin)
-            high = viewport.column_of(view.window, columns, end)
-            for at in range(max(0, low), min(columns, high + 1)):
-                text[at] = glyphs.select_fill
-            put(end, glyphs.select_close)
-            put(begin, glyphs.select_open)
-        for number, mark_ns in enumerate(view.marks, 1):
-            put(mark_ns, str(number % 10))
-        line = Line(theme, layout.width)
-        line.extend(self._selection_label(layout).segments, layout.label_width)
-        line.extend(blank_run("".join(text), 0, base, theme, "ink"), columns)
-        line.extend(self._numbers_line(layout).segments, layout.numbers_x - line.x)
-        if view.selection is not None:
-            start = (view.selection[0] - scene.snapshot.first_ns) / 1e9
-            length = figures.spaced(view.selection[1] - view.selection[0])
-            forms = [f"{start:.{decimals}f} + {length}" for decimals in (3, 2, 1)]
-            room = layout.width - layout.numbers_x
-            line.put(next((form for form in forms if len(form) <= room), f"+ {length}"), "ink")
-        return line
-
-    def _lane(self, scene: Scene, row: DisplayRow, under_cursor: bool) -> list[Strip]:
-        theme, layout = self._theme, scene.layout
+        under_cursor = row.key == view.cursor
+        focused = under_cursor and view.focus == "lanes"
+        pinned = row.base in view.pinned
         assert self._looks is not None
         if row.empty and row.missing:
             area = self._areas.words(row.key, row.missing)
+        elif row.kind != "spans":
+            area = self._special(scene, row)
         else:
             area = self._areas.lane(row, self._looks, scene.snapshot.now_ns, _runs(scene))
         numbers = scene.numbers.get(row.key, Numbers())
         size = (layout.width, layout.compact)
 
         def left() -> Line:
-            line = Line(theme, layout.label_width, "row selection" if under_cursor else "page")
+            line = Line(
+                theme, layout.label_width, "row selection" if focused else "bar" if under_cursor else "page"
+            )
             letter = row.letter[:1].strip()
-            if letter and not row.indent:
-                line.put(letter, "label", True, known_role(row.role))
+            name = row.label
+            of_device = row.device is not None and name.startswith(f"{row.device} ")
+            number = str(row.device) if of_device and row.device is not None and row.device < 10 else ""
+            if number:
+                line.put(number, "dim")
+                name = name[2:]
+            elif letter and not row.indent:
+                _put_letter(line, letter, row)
             else:
                 line.put(" ")
-            line.put(">" if under_cursor else " ", "ink", under_cursor)
-            name = (" " * row.indent + row.label)[: layout.label_width - 3]
-            line.put(name, "text" if not row.empty or under_cursor else "dim", under_cursor)
+            line.put(">" if under_cursor else "^" if pinned else " ", "ink", focused)
+            if number and letter and not row.indent:
+                _put_letter(line, letter, row)
+                line.put(" ")
+            name = (" " * row.indent + name)[: layout.label_width - 1 - line.x]
+            strong = focused or row.base.endswith(".busy")
+            dull = (row.empty or row.kind == "ghost") and not under_cursor
+            line.put(name, "ink" if strong else "dim" if dull else "text", strong)
             line.to(layout.label_width - 1)
-            self._bar(line)
+            axis_lines.put_bar(line, theme)
             return line
 
         def right() -> Line:
-            line = self._numbers_line(layout).right(numbers.value, layout.numbers_x + 4)
+            line = axis_lines.numbers_line(layout, theme)
+            if numbers.words:
+                return line.put(numbers.words).to(layout.width)
+            line.right(numbers.value, layout.numbers_x + 4)
             if layout.compact:
                 return line.right(numbers.note, layout.width, "dim").to(layout.width)
             line.right(numbers.note, layout.numbers_x + 9)
             return line.right(numbers.top, layout.width, "dim").to(layout.width)
 
-        look = (size, under_cursor, row.label, row.letter, row.role, row.indent, row.empty)
+        look = (size, under_cursor, focused, pinned, row.label, row.letter, row.role, row.indent, row.empty)
         label = self._keep(f"{row.key} left", look, left)
         return [label, *area, self._keep(f"{row.key} right", (size, numbers), right)]
-
-    def _counters_title(self, layout: Layout) -> Line:
-        theme = self._theme
-        rule = " " if theme.surfaces else theme.glyphs.rule
-        line = Line(theme, layout.width).put("  counters ", "text")
-        line.to(layout.label_width - 1, "dim", rule).put(" ")
-        words = "same axis; gauges show a column's mean, rates its maximum "
-        line.put(words[: layout.columns], "dim").to(layout.numbers_x - 1, "dim", rule).put(" ")
-        return line.right("now", layout.numbers_x + 4, "dim").right("max", layout.numbers_x + 11, "dim")
 
     def _counter(self, scene: Scene, counter: CounterData) -> list[Strip]:
         theme, layout, now = self._theme, scene.layout, scene.snapshot.now_ns
@@ -313,11 +283,12 @@ class Timeline(Widget):
         def left() -> Line:
             line = Line(theme, layout.label_width).put("" if layout.compact else "  ").put(counter.label)
             line.to(layout.label_width - 1)
-            self._bar(line)
+            axis_lines.put_bar(line, theme)
             return line
 
         def right() -> Line:
-            line = self._numbers_line(layout).right(numbers.value, layout.numbers_x + 4, "ink")
+            line = axis_lines.numbers_line(layout, theme)
+            line.right(numbers.value, layout.numbers_x + 4, "ink")
             line.right(numbers.top, layout.width if layout.compact else layout.numbers_x + 11)
             if not layout.compact and numbers.note:
                 line.put(" ").put(numbers.note, "dim")
@@ -332,8 +303,9 @@ def _runs(scene: Scene) -> bool:
     return not scene.snapshot.ended and not scene.view.paused
 
 
-def _per_column(scene: Scene) -> str:
-    """The scale of a narrow screen, where it has no line of its own."""
-    value, unit = figures.duration(round(scene.view.window.width_ns / scene.layout.columns))
-    forms = (f"{value} {unit}/col", f"{value}{unit}/col", f"{value}{unit}/c")
-    return next((form for form in forms if len(form) < scene.layout.label_width), forms[-1])
+def _put_letter(line: Line, letter: str, row: DisplayRow) -> None:
+    """The lane's letter on its fill; the path's star is no fill."""
+    if row.kind == "path":
+        line.put(letter, "path", True)
+    else:
+        line.put(letter, "label", True, known_role(row.role))

@@ -24,10 +24,18 @@ def test_ids_are_unique_and_help_is_one_line() -> None:
 def test_footer_joins_pairs_and_keeps_importance() -> None:
     entries = actions.footer("live")
     assert entries[0] == ("space", "pause")
-    assert ("w/s", "zoom") in entries and ("a/d", "pan") in entries and ("./,", "next") in entries
+    assert ("w/s", "zoom") in entries and ("a/d", "pan") in entries and ("./,", "span") in entries
     assert ("</>", "speed") not in entries
     assert (">/<", "speed") in actions.footer("replay")
-    assert "zoom" not in dict(actions.footer("live", hidden=["zoom_in"])).values()
+    assert ("n/N", "next") not in entries
+
+
+def test_the_stalls_pane_puts_its_keys_first() -> None:
+    entries = actions.footer("live", leads=True)
+    assert entries[:5] == [
+        ("Enter", "zoom"), ("n/N", "next"), ("O", "order"), ("i", "explain"), ("space", "pause"),
+    ]  # fmt: skip
+    assert len(entries) == len({keys for keys, _ in entries})
 
 
 def test_readme_table_lists_every_action_once() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
 import sessions as build
 
-from cuzk_top.screens.layout import display_rows
+from cuzk_top.screens.analysis import NO_INSIGHT
+from cuzk_top.screens.lanes import Fold, display_rows
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState, Window
 from cuzk_top.widgets.areas import Areas
@@ -23,7 +24,7 @@ ASCII = Theme("mono", "mono", ascii=True)
 
 def drawn(areas: Areas, spans: list[build.SpanSpec], now_ms: float, runs: bool) -> str:
     snapshot = build.snapshot_of(spans, now_ms, counters=False)
-    row = next(row for row in display_rows(snapshot, ViewState(), False) if row.key == "ntt")
+    row = next(row for row in display_rows(snapshot, ViewState(), NO_INSIGHT, Fold()) if row.key == "ntt")
     areas.begin(WINDOW, (0, COLUMNS), Ground(("well",) * COLUMNS, -1))
     strips = areas.lane(row, Looks(snapshot.session), snapshot.now_ns, runs)
     return "".join(strip.text for strip in strips).rstrip()

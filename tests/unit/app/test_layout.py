@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, Session, Track
-from cuzk_top.screens.layout import display_rows
+from cuzk_top.screens.analysis import NO_INSIGHT
+from cuzk_top.screens.lanes import Fold, display_rows
 from cuzk_top.store import Store
 from cuzk_top.viewport import ViewState
 
@@ -42,7 +43,7 @@ PROOF = snapshot(
 
 
 def labels(view: ViewState, of: object = PROOF) -> list[str]:
-    return [row.label for row in display_rows(of, view, False) if not row.empty]  # type: ignore[arg-type]
+    return [row.label for row in display_rows(of, view, NO_INSIGHT, Fold()) if not row.empty]  # type: ignore[arg-type]
 
 
 def test_workers_are_folded_into_their_lane() -> None:
