@@ -29,11 +29,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from cuzk_top.replayed import ReplaySession  # noqa: PLC0415
 
-    session = ReplaySession(path, time.monotonic_ns)
-    if view is not None:
-        session.pause()
-        session.seek(session.store.snapshot().last_ns)
-    terminal.show(session, args, view)
+    terminal.show(ReplaySession(path, time.monotonic_ns), args, view)
     return 0
 
 
