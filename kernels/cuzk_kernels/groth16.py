@@ -168,7 +168,7 @@ def _multiply(
 ) -> Proof:
     """A, B and C from the five sums, all begun before the first is waited for where the back end can.
 
-    B in G2 takes longest: A, C and what blinds B are done beside it.
+    B in G2 takes longest: A, C and what blinds B are done beside it, unless the host's own threads make it.
     """
     r, s = blinding
     first_private = key.n_public + 1
@@ -178,12 +178,15 @@ def _multiply(
     sum_b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
     sum_b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
     sums = sum_h(), sum_l(), sum_a(), sum_b1()
+    b2_by_device: bool = getattr(backend, "b_g2", "cpu") == "gpu"
+    b2 = None if b2_by_device else sum_b2()
     with _native(FINALIZE_C, backend):
         a = _combine(backend, key, 1, (1, key.alpha1), (1, sums[2]), (r, key.delta1))
         b1 = _combine(backend, key, 1, (1, key.beta1), (1, sums[3]), (s, key.delta1))
         c = _combine(backend, key, 1, (1, sums[1]), (1, sums[0]), (s, a), (r, b1), (-r * s, key.delta1))
         blinded = _combine(backend, key, 2, (1, key.beta2), (s, key.delta2))
-    b2 = sum_b2()
+    if b2_by_device:
+        b2 = sum_b2()
     with _native(FINALIZE, backend):
         b = key.curve.group(2).add(blinded, b2)
     return Proof(key.curve, a, b, c)

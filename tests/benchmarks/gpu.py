@@ -19,6 +19,7 @@ import numpy as np
 from cuzk_kernels import curves
 from cuzk_kernels.backend import gpu_device, gpu_msm
 from cuzk_kernels.backend.cuda import CudaBackend
+from cuzk_kernels.backend.gpu_points import combine
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
 from cuzk_kernels.backend.native_library import Borrowed
 from cuzk_kernels.backend.protocol import MsmSteps
@@ -37,23 +38,95 @@ MSM_GOALS = {
 NTT_GOALS = {(BLS, 20): (0.18, 0.28, 0.37, 0.35, 0.26), (BLS, 24): (3.5, 4.7, 6.1, 5.5, 4.4)}
 DENSE_GOALS = (45, 138, None, 85, 60)
 COPY_GOAL = 53.0  # GB/s
+# What an H200 does at best, measured, a second: multiply-adds of 32 x 32 bits, bytes copied within it (read
+# and written), additions to counters with the old value back, writes of 4 bytes to random places.
+MULTIPLY_RATE, BYTE_RATE, ATOMIC_RATE, SCATTER_RATE = 8.36e12, 4.277e12, 75e9, 24e9
 
 
-class Timed:
-    """A step of an MSM with the device's clock around what it enqueued."""
+class Alone:
+    """While entered, each kernel runs alone and is timed: ms by name, with the launches."""
 
-    def __init__(self, device, log, name):
-        self.device, self.log, self.name = device, log, name
+    def __init__(self, device):
+        self.device, self.times = device, {}
 
     def __enter__(self):
-        self.start = self.device.event()
+        launch = self.device.launch
+
+        def timed(unit, name, *arguments, stream=None, **named):
+            for other in (self.device.copy, self.device.sort, self.device.compute):
+                self.device.finish(self.device.event(other))
+            start = self.device.event(stream)
+            launch(unit, name, *arguments, stream=stream, **named)
+            end = self.device.event(stream)
+            self.device.finish(end)
+            self.times.setdefault(name, []).append(self.device.elapsed_ms(start, end))
+
+        self.device.launch = timed
+        return self.times
 
     def __exit__(self, *_):
-        self.log.setdefault(self.name, []).append((self.start, self.device.event()))
+        del self.device.launch
 
 
-def timed_steps(device, log):
-    return MsmSteps(*(Timed(device, log, name) for name in MsmSteps._fields))
+def product_slots(words, products, squares=0, reductions=0):
+    """32 x 32 bit multiplications: a reduction's factors need only their low half, at half the price."""
+    wide = products * words**2 + squares * words * (words + 1) // 2 + reductions * (words**2 + words / 2)
+    return wide / MULTIPLY_RATE * 1e3
+
+
+def addition_ms(curve, group, mixed):
+    """Least time of an XYZZ addition with all multipliers busy: 8 products and 2 squares, or 12 and 2, one
+    reduction shared in G1; Fp2 by Karatsuba's method, squares as two products."""
+    products, words = 8 if mixed else 12, curve.n8q // 4
+    if group == 1:
+        return product_slots(words, products, 2, products + 1)
+    return product_slots(words, 3 * products + 4, 0, 2 * products + 4)
+
+
+def msm_limits(msm, n):
+    """Least ms of the kernels of an MSM of n scalars of full width: multiplications, bytes or atomics."""
+    windows, buckets = msm.windows, msm.buckets
+    total = n * windows.number
+    full, mixed = (addition_ms(msm.curve, msm.group, which) for which in (False, True))
+    runs = 1 << msm.log_runs  # of a chunk; folding them takes 2 (runs - 1) + (runs - log_runs - 1) additions
+    log_chunk = msm.log_length + msm.log_runs
+    folds = (3 * runs - msm.log_runs - 3) * (buckets >> log_chunk)
+    joins = 0  # of the chunks of each window: their rows, and a row for each bit of their number
+    for w in range(windows.number):
+        log_chunks = windows.bits - (1 if w < windows.wide else 2) - log_chunk
+        joins += (msm.log_runs + 1) * ((1 << log_chunks) - 1)
+        joins += log_chunks * ((1 << log_chunks) // 2 - 1)
+    byte = 1e3 / BYTE_RATE
+    return {
+        "digits": max((32 * n + 8 * total) * byte, total / ATOMIC_RATE * 1e3),
+        "scan": 12 * buckets * byte,
+        "scatter": max(12 * total * byte, total / SCATTER_RATE * 1e3),
+        "order": (4 + 8 + 16) * buckets * byte,
+        "accumulate": (total - buckets) * mixed,
+        "merge": 0.0,
+        "reduce_runs": (2 * (buckets - (buckets >> msm.log_length)) + folds) * full,
+        "reduce_bits": joins * full,
+    }
+
+
+def beside_limits(kernels):
+    """name 1.23 ms (limit 1.00), ... of kernels that ran alone."""
+    return ", ".join(
+        f"{name} {ms:.3f}" + (f" (limit {least:.3f})" if least else "") for name, ms, least in kernels
+    )
+
+
+def pass_limit(n, step):
+    """Least ms of a pass of a transform: its products, or moving n values and reading its factors."""
+    products = n // 2 * step.log_size * product_slots(8, 1, 0, 1)
+    return max(products, (96 if step.factors else 64) * n / BYTE_RATE * 1e3)
+
+
+GROUPED = {
+    "scan_tiles": "scan", "scan_apply": "scan", "count_lengths": "order",
+    "order_lengths": "order", "place_segments": "order", "merge_small": "merge", "merge_chunks": "merge",
+    "merge_big": "merge",
+}  # fmt: skip
 
 
 def random_scalars(curve, n, seed):
@@ -85,7 +158,7 @@ class Bench:
         self.backend = CudaBackend([self.device], self.host)
         self.steps = MsmSteps(*(nullcontext() for _ in range(4)))
         self.rows, self.detail, self.failures = [], {}, 0
-        self._bases = {}
+        self._bases, self._scalars = {}, {}
 
     def row(self, what, ms, goals, checked, unit="ms"):
         floor, sppark, icicle, first, then = goals
@@ -114,30 +187,51 @@ class Bench:
         whole = self._bases[curve, group]
         return gpu_msm.Bases(whole.points, 0, 1 << log, whole.blocks)
 
+    def scalars(self, curve, log):
+        """Scalars in pinned memory, and the logarithm of the sum to base the generator."""
+        if (curve, log) not in self._scalars:
+            words = random_scalars(curve, 1 << log, log)
+            self._scalars = {(curve, log): (self.pinned(words), weighted_sum(words, curve.r))}
+        return self._scalars[curve, log]
+
     def msm(self, curve, group, log, bits=None, repeats=None):
         n = 1 << log
         bases = self.bases(curve, group, log)
-        words = random_scalars(curve, n, log)
-        view = self.pinned(words)
+        view, expected_log = self.scalars(curve, log)
         ops = curve.group(group)
-        expected = ops.mul(ops.generator, weighted_sum(words, curve.r))
+        expected = ops.mul(ops.generator, expected_log)
         bits = bits or gpu_msm.window_bits(curve.r.bit_length(), float(n))
         scalars = self.device.alloc(32 * n)
         feed = gpu_msm.Feed(Borrowed(view, 32 * n).address)
-        times, log_of_steps, good = [], {}, True
+        times, good = [], True
         for k in range(repeats or (6 if log >= 24 else 9)):
-            steps = timed_steps(self.device, log_of_steps) if k == 1 else self.steps
             start = time.perf_counter()
-            result = self.backend.sum_bases(curve, group, bases, scalars.address, bits, steps, feed)
+            result = self.backend.sum_bases(curve, group, bases, scalars.address, bits, self.steps, feed)
             if k > 1:
                 times.append(1e3 * (time.perf_counter() - start))
             good = good and result == expected
-        steps = {
-            name: round(sum(self.device.elapsed_ms(*pair) for pair in pairs), 3)
-            for name, pairs in log_of_steps.items()
-        }
+        kernels = self.kernels(curve, group, bases, scalars.address, bits)
+        self.device.reuse_sort_blocks(0)
+        self.device.synchronize()
         self.device.pool.trim()
-        return statistics.median(times), good, bits, steps
+        self.device.sort_pool.trim()
+        return statistics.median(times), good, bits, kernels
+
+    def kernels(self, curve, group, bases, scalars, bits):
+        """(name, ms, least ms) of each kernel, alone, the scalars on the device."""
+        msm = gpu_msm.Msm(self.device, curve, group, bases, scalars, bits)
+        with Alone(self.device) as log:
+            self.backend._start(msm, self.steps)
+        points, powers = msm.points()
+        sums = {}
+        for name, parts in log.items():
+            sums[GROUPED.get(name, name)] = sums.get(GROUPED.get(name, name), 0.0) + sum(parts)
+        least = msm_limits(msm, bases.total)
+        start = time.perf_counter()
+        combine(curve, group, points, powers)
+        sums["horner"], least["horner"] = 1e3 * (time.perf_counter() - start), 0.0  # on the host
+        msm.done()
+        return [(name, round(ms, 4), round(least[name], 4)) for name, ms in sums.items()]
 
     def run_msm(self):
         for (curve, group, log), goals in MSM_GOALS.items():
@@ -147,11 +241,11 @@ class Bench:
                 continue
             widths = self.args.bits or [None]
             for bits in widths:
-                ms, good, used, steps = self.msm(curve, group, log, bits)
+                ms, good, used, kernels = self.msm(curve, group, log, bits)
                 what = f"{curve.label} G{group} MSM 2^{log}"
                 self.row(what, ms, goals, good)
-                print(f"    c={used}  {steps}", flush=True)
-                self.detail[f"{what} c={used}"] = {"ms": ms, "steps_ms": steps}
+                print(f"    c={used}  {beside_limits(kernels)}", flush=True)
+                self.detail[f"{what} c={used}"] = {"ms": ms, "kernels_ms_and_least": kernels}
         self._bases.clear()
         self.device.pool.trim()
 
@@ -181,6 +275,14 @@ class Bench:
                     goals,
                     good,
                 )
+                with Alone(self.device) as log_of_passes:
+                    domain.run(v.address, up=up, coset=False)
+                passes = next(iter(log_of_passes.values()))
+                kernels = [
+                    (f"pass of 2^{step.log_size}", ms, pass_limit(n, step))
+                    for step, ms in zip(domain.up if up else domain.down, passes, strict=True)
+                ]
+                print(f"    {beside_limits(kernels)}", flush=True)
 
     def run_copy(self):
         size = 256 << 20

@@ -1,25 +1,23 @@
 """stale.build: kernels that were not compiled from the sources as they are.
 
-The prover says which it loaded (metadata ``kernels.fingerprint.UNIT``) and what the sources on its disk make
-(``kernels.sources.UNIT``). A program that says neither is nobody's stale build: nothing is known of it.
+What the prover says of them is in its metadata (see `fingerprints`). Of a program that says nothing, nothing
+is known, and so nothing is said.
 """
 
 from __future__ import annotations
 
+from cuzk_top import fingerprints
+from cuzk_top.fingerprints import LOADED, SOURCES
 from cuzk_top.stalls.draft import Draft
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.graph import Graph
-
-LOADED = "kernels.fingerprint."
-SOURCES = "kernels.sources."
 
 
 def find(graph: Graph) -> list[Draft]:
     """One finding for all units that differ."""
     scene = graph.scene
     meta = scene.snapshot.session.meta
-    units = sorted(key.removeprefix(LOADED) for key in meta if key.startswith(LOADED))
-    stale = [unit for unit in units if meta.get(SOURCES + unit, meta[LOADED + unit]) != meta[LOADED + unit]]
+    stale = fingerprints.stale(meta)
     if not stale:
         return []
     return [

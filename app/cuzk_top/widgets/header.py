@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from textual.strip import Strip
 
-from cuzk_top import figures, stats
+from cuzk_top import figures, fingerprints, stats
 from cuzk_top.device_figures import DeviceFigures, device_figures
 from cuzk_top.devicetime import Split
 from cuzk_top.model import Snapshot
@@ -123,6 +123,16 @@ def _beside(device: DeviceFigures) -> Word:
     return (f"({known})" if known else "", "dim", False)
 
 
+def _build(meta: Mapping[str, str]) -> Field:
+    """Whether the kernels are those of the sources; of a program that does not say, never that they are."""
+    stale = fingerprints.stale(meta)
+    if stale is None:
+        return Field(8, (("build ", "dim", False), ("unknown", "dim", False)))
+    if stale:
+        return Field(1, (("build ", "dim", False), ("STALE", "cost", True)))
+    return Field(8, (("build ", "dim", False), ("ok", "text", False)))
+
+
 class Header(Canvas):
     """Draws `Title` and the snapshot's figures; always two lines."""
 
@@ -206,6 +216,8 @@ class Header(Canvas):
             fields.append(Field(3, words))
         if title.tracing:
             fields.append(Field(5, (("tracing ", "dim", False), (title.tracing, "text", False))))
+        if snapshot.devices:
+            fields.append(_build(snapshot.session.meta))
         if snapshot.problems:
             fields.append(Field(6, ((snapshot.problems[-1], "text", False),)))
         line = Line(self._theme, width, "bar").put(" " * start)

@@ -23,7 +23,7 @@ from cuzk_kernels.errors import InputError
 from cuzk_tracer import gpu
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Block, Device
+    from cuzk_kernels.backend.gpu_device import Block, Device, Event
     from cuzk_kernels.backend.protocol import Backend
     from cuzk_kernels.curves import Curve, Point
 
@@ -89,6 +89,7 @@ class GpuScalars:
     ) -> None:
         self.owner, self.block, self.count, self.host = owner, block, count, host
         self._copies: dict[int, Block] = {}
+        self._ready = {id(owner.first): owner.device.event()}
 
     def on(self, site: Site) -> int:
         """Their address on a device, copied there through the host where it is another one."""
@@ -97,7 +98,12 @@ class GpuScalars:
         if id(site) not in self._copies:
             data = self.host if self.host is not None else self.tobytes()
             self._copies[id(site)] = site.upload(data, SCALAR_BYTES * self.count)
+            self._ready[id(site)] = site.device.event()
         return self._copies[id(site)].address
+
+    def ready(self, site: Site) -> "Event":
+        """When they are on the device."""
+        return self._ready[id(site)]
 
     def __len__(self) -> int:
         return self.count
@@ -188,6 +194,7 @@ class CudaBackend:
             for site in self.sites:
                 spans.enter_context(HELD(site.device.index))
             yield
+        self.device.tell_kernels()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -350,7 +357,7 @@ class CudaBackend:
         bases = site.bases(curve, group, points, count)
         if bases.total == 0:
             return lambda: None
-        msm = self._start(Msm(site.device, curve, group, bases, first, bits), steps)
+        msm = self._start(Msm(site.device, curve, group, bases, first, bits, scalars.ready(site)), steps)
         return lambda: self._finish(msm, steps)
 
     def _site(self, points: memoryview, work: float) -> Site:

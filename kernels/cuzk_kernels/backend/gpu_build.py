@@ -23,12 +23,13 @@ FLAGS = ("-std=c++17", "-O3")
 
 
 class Built(NamedTuple):
-    """A compiled unit. reused: whether the cache had it; why: the reason where not."""
+    """A compiled unit. reused: whether the cache had it; why: the reason where not; record: what it is of."""
 
     path: Path
     fingerprint: str
     reused: bool
     why: str
+    record: dict[str, Any]
 
 
 def cache_directory() -> Path:
@@ -52,13 +53,39 @@ def build(unit: str, capability: tuple[int, ...]) -> Built:
     record = _read(record_path)
     why = _stale(record, record_path, version)
     if record is not None and why is None:
-        return Built(record_path.with_name(record["file"]), record["fingerprint"], True, "")
+        return Built(record_path.with_name(record["file"]), record["fingerprint"], True, "", record)
     if nvcc is None or version is None:
         raise MissingError(
             f"the GPU kernels must be compiled ({why}) and nvcc is missing: install the CUDA toolkit, or set "
             "CUZK_NVCC to its nvcc"
         )
     return _compile(unit, target, record_path, nvcc, version, why or "")
+
+
+class Sources:
+    """The sources of a compiled unit as they are on disk now, hashed again only when one was touched."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._record = record
+        self._seen: object = None
+        self._now = ""
+
+    def fingerprint(self) -> str:
+        """What compiling them now would carry; "gone" where one is no longer there."""
+        try:
+            seen = [
+                (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                for stat in ((SOURCES / name).stat() for name in self._record["sources"])
+            ]
+            if seen != self._seen:
+                record = self._record
+                self._now = fingerprint(
+                    record["sources"], record["flags"], record["compiler"], record["target"]
+                )
+                self._seen = seen
+        except OSError:
+            return "gone"
+        return self._now
 
 
 def cached() -> list[tuple[str, str | None]]:
@@ -128,11 +155,8 @@ def _compile(unit: str, target: str, record_path: Path, nvcc: str, version: str,
     flags = [*FLAGS, *definitions]
     command = [nvcc, *flags, f"-I{SOURCES}"]
     mode = ["-cubin", f"-arch={target}"]
-    if target not in _run([nvcc, "--list-gpu-code"]):
-        mode = [
-            "-ptx",
-            "-arch=" + _run([nvcc, "--list-gpu-arch"]).split()[-1],
-        ]  # the driver compiles the rest
+    if not knows(nvcc, target):
+        mode = ["-ptx", f"-arch={_nearest(nvcc, target)}"]  # the driver compiles the rest
     record_path.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(3):
         sources = _dependencies([*command, *mode[1:], "-M", str(SOURCES / source)])
@@ -152,8 +176,23 @@ def _compile(unit: str, target: str, record_path: Path, nvcc: str, version: str,
         partial = record_path.with_suffix(f".{os.getpid()}.partial")
         partial.write_text(json.dumps(record, indent=1))
         partial.replace(record_path)
-        return Built(file, before, False, why)
+        return Built(file, before, False, why, record)
     raise MissingError(f"{source} kept changing while it was compiled")
+
+
+def knows(nvcc: str, target: str) -> bool:
+    """Whether nvcc makes machine code for a target such as "sm_90"."""
+    return target in _run([nvcc, "--list-gpu-code"]).split()
+
+
+def _nearest(nvcc: str, target: str) -> str:
+    """The newest virtual architecture of nvcc that a GPU of the target runs."""
+    most = int(target.removeprefix("sm_"))
+    known = [int(name) for name in re.findall(r"compute_(\d+)", _run([nvcc, "--list-gpu-arch"]))]
+    usable = [number for number in known if number <= most]
+    if not usable:
+        raise MissingError(f"{nvcc} makes no code that {target} runs: install a CUDA toolkit for it")
+    return f"compute_{max(usable)}"
 
 
 def _dependencies(command: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import cuzk_tracer
 from cuzk_kernels.backend import gpu_build
 from cuzk_kernels.backend.gpu_kernels import SIGNATURES
 from cuzk_kernels.errors import MissingError
@@ -162,11 +163,15 @@ class Device:
         _current.device = self
         self._owner = threading.get_ident()
         self.pool = Pool(self._allocate, self._free, self._describe)
+        self.sort_pool = Pool(self._allocate, self._free, self._describe)  # blocks of the stream `sort`
+        self._retired: list[tuple[Event, list[Block]]] = []
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Any] = {}
         self._shared: dict[tuple[str, str], int] = {}
-        self.compute, self.copy = driver.Stream(), driver.Stream()
+        self.compute, self.copy, self.sort = driver.Stream(), driver.Stream(), driver.Stream()
         self.fingerprints: dict[str, str] = {}
+        self._sources: dict[str, gpu_build.Sources] = {}
+        self._told: dict[str, str] = {}
         self._kept: list[Pinned] = []
         self._scratch: list[Pinned] = []
         self._times: EventTimes | None = None
@@ -213,6 +218,12 @@ class Device:
         pointer = ctypes.c_uint64()
         status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
         if status == _OUT_OF_MEMORY:
+            self.reuse_sort_blocks(0)
+            self.finish(self.event(self.sort))
+            self.pool.trim()
+            self.sort_pool.trim()
+            status = self._cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
+        if status == _OUT_OF_MEMORY:
             return None
         self._check(status, "taking memory")  # after a fault on the device every call fails
         return pointer.value
@@ -234,6 +245,21 @@ class Device:
 
     def alloc(self, size: int) -> Block:
         return self.pool.take(size)
+
+    def retire_sort_blocks(self, blocks: list[Block]) -> None:
+        """Blocks of `sort_pool` that what is enqueued on `compute` so far still reads."""
+        self._retired.append((self.event(), blocks))
+
+    def reuse_sort_blocks(self, kept: int = 1) -> None:
+        """Let later work on `sort` use retired blocks, but for the last `kept` lots; it waits for readers.
+
+        One lot is kept so that sorting need not wait for the sums just enqueued.
+        """
+        while len(self._retired) > kept:
+            event, blocks = self._retired.pop(0)
+            self.wait_for(event, self.sort)
+            for block in blocks:
+                block.release()
 
     def pinned(self, size: int) -> Pinned:
         return Pinned(self._cuda, size)
@@ -306,22 +332,23 @@ class Device:
             if timed is not None:
                 timed.copied("d2h", target, size)
 
-    def clear(self, target: int, size: int) -> None:
+    def clear(self, target: int, size: int, stream: Any = None) -> None:
         """Zeros, in stream order; size is a multiple of 4."""
         if size:
             self.attach()
             timed = self._timed()
             status = self._cuda.cuMemsetD32Async(
-                ctypes.c_uint64(target), 0, ctypes.c_size_t(size // 4), ctypes.c_void_p(self.compute.handle)
+                ctypes.c_uint64(target), 0, ctypes.c_size_t(size // 4), self._stream(stream)
             )
             self._check(status, "clearing memory")
             if timed is not None:
                 timed.filled(size)
 
     def launch(
-        self, unit: str, name: str, grid: int | tuple[int, int], block: int, *arguments: int, shared: int = 0
-    ) -> None:
-        """Enqueue a kernel of a unit on the compute stream."""
+        self, unit: str, name: str, grid: int | tuple[int, int], block: int, *arguments: int, shared: int = 0,
+        stream: Any = None,
+    ) -> None:  # fmt: skip
+        """Enqueue a kernel of a unit, on the compute stream unless another is named."""
         self.attach()
         function = self._function(unit, name)
         if shared > self._shared.get((unit, name), 48 << 10):
@@ -331,7 +358,7 @@ class Device:
         timed = self._timed()
         try:
             function.prepared_async_call(
-                (x, y, 1), (block, 1, 1), self.compute, *arguments, shared_size=shared
+                (x, y, 1), (block, 1, 1), stream or self.compute, *arguments, shared_size=shared
             )
         except self._driver.Error as error:
             raise MissingError(f"GPU {self.index}: {name} cannot be launched: {error}") from None
@@ -351,7 +378,7 @@ class Device:
         if module is None:
             built = gpu_build.build(unit, self.capability)
             try:
-                module = self._driver.module_from_buffer(built.path.read_bytes())
+                module = self._driver.module_from_buffer(built.path.read_bytes() + b"\0")
             except self._driver.Error as error:
                 raise MissingError(f"GPU {self.index} refuses the kernels {built.path}: {error}") from None
             address, size = module.get_global("cuzk_fingerprint")
@@ -363,8 +390,20 @@ class Device:
                     f"the kernels {built.path} are not those they claim to be: delete the file"
                 )
             self.fingerprints[unit] = embedded
+            self._sources[unit] = gpu_build.Sources(built.record)
             self._modules[unit] = module
         return module
+
+    def tell_kernels(self) -> None:
+        """Put into the trace which kernels are loaded, and what their sources on disk would make now.
+
+        They differ when someone edits or pulls sources under a prover that runs on.
+        """
+        said = {f"kernels.fingerprint.{unit}": text for unit, text in self.fingerprints.items()}
+        said |= {f"kernels.sources.{unit}": sources.fingerprint() for unit, sources in self._sources.items()}
+        if said != self._told:
+            self._told = said
+            cuzk_tracer.meta(**said)
 
     def event(self, stream: Any = None) -> "Event":
         """An event behind everything enqueued on the stream so far."""

@@ -2,12 +2,12 @@
 
 # Arguments of every kernel: P a device address, I a u32.
 SIGNATURES = {
-    "accumulate": "PPPPP",
+    "accumulate": "PPPPIP",
     "merge_small": "PPP",
     "merge_chunks": "PPP",
     "merge_big": "PPP",
     "reduce_runs": "PIIP",
-    "reduce_bits": "PIP",
+    "reduce_bits": "PIIIIP",
     "fixed_base": "PPIP",
     "check_points": "PIIPP",
     "field_operation": "IPPPI",
@@ -18,11 +18,10 @@ SIGNATURES = {
     "count_coefficients": "PIIIPP",
     "place_coefficients": "PIIPPPP",
     "evaluate": "PPPPIPP",
-    "digits": "PPIIIIIPP",
+    "digits": "PPIIIIIIPP",
     "scan_tiles": "PIIP",
-    "scan_sums": "PI",
     "scan_apply": "PIIPP",
-    "scatter": "PIIPP",
+    "scatter": "PIIIIPP",
     "count_lengths": "PIIP",
     "order_lengths": "PIP",
     "place_segments": "PPIIPPPPPP",

@@ -66,7 +66,11 @@ struct Pair {
     }
   }
   CUZK_DEVICE static Pair sum_of_products(const Pair& a, const Pair& b, const Pair& c, const Pair& d) {
-    return a * b + c * d;
+    if constexpr (B::expanded) {
+      return {products(a.c, b.c, c.c, d.c)};
+    } else {
+      return {products_call(a.c, b.c, c.c, d.c)};
+    }
   }
   CUZK_DEVICE Pair inverted() const {
     const B o = other(c), norm = B::sum_of_products(c, c, o, o).inverted();
@@ -74,18 +78,34 @@ struct Pair {
   }
 
  private:
+  // What a and other(a) are multiplied by: b0 and -b1 in even lanes, b0 and b1 in odd ones.
+  CUZK_DEVICE static void factors(const B& b, B& first, B& second) {
+    const B other_b = other(b);
+    first = B::select(odd(), other_b, b);
+    second = B::select(odd(), b, other_b.raw_negative());
+  }
   CUZK_DEVICE static B product(const B& a, const B& b) {
-    const B other_a = other(a), other_b = other(b);
-    const B first = B::select(odd(), other_b, b), second = B::select(odd(), b, -other_b);
+    const B other_a = other(a);
+    B first, second;
+    factors(b, first, second);
     const u32 *x[2] = {a.v, other_a.v}, *y[2] = {first.v, second.v};
     return B::template products<2>(x, y);
   }
-  // (a0 + a1)(a0 - a1) and 2 a0 a1.
+  CUZK_DEVICE static B products(const B& a, const B& b, const B& c, const B& d) {
+    const B other_a = other(a), other_c = other(c);
+    B first, second, third, fourth;
+    factors(b, first, second);
+    factors(d, third, fourth);
+    const u32 *x[4] = {a.v, other_a.v, c.v, other_c.v}, *y[4] = {first.v, second.v, third.v, fourth.v};
+    return B::template products<4>(x, y);
+  }
+  // (a0 - a1)(a0 + a1) and a0 2a1.
   CUZK_DEVICE static B square(const B& a) {
     const B o = other(a);
-    return B::product(a + B::select(odd(), a, o), B::select(odd(), o, a - o));
+    return B::product(B::select(odd(), o, a - o), B::raw_sum(a, B::select(odd(), a, o)));
   }
   CUZK_COLD static B product_call(B a, B b) { return product(a, b); }
+  CUZK_COLD static B products_call(B a, B b, B c, B d) { return products(a, b, c, d); }
   CUZK_COLD static B square_call(B a) { return square(a); }
 };
 

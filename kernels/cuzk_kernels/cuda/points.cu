@@ -19,6 +19,8 @@ using Coordinate = Pair<Word32<UnitCurve::Fq::Params, inlined>>;
 #endif
 using Hot = Coordinate<CUZK_GROUP == 1>;  // in G2 calls are quicker: expanded, an addition outgrows the caches
 using Cold = Coordinate<false>;
+constexpr u32 accumulate_blocks = CUZK_GROUP == 1 ? 2 : 3;  // a multiprocessor: ACCUMULATE_BLOCKS in gpu_msm.py
+constexpr u32 reduce_blocks = 2;  // REDUCE_BLOCKS in gpu_msm.py
 constexpr u32 units_per_warp = warp_lanes / Hot::lanes;
 
 CUZK_DEVICE u32 unit_in_block() { return threadIdx.x / Hot::lanes; }
@@ -26,15 +28,19 @@ CUZK_DEVICE u32 units_in_block() { return blockDim.x / Hot::lanes; }
 CUZK_DEVICE u32 unit_index() { return thread_index() / Hot::lanes; }
 CUZK_DEVICE u32 unit_total() { return thread_total() / Hot::lanes; }
 
-// The sum over a block, in its first unit; shared holds half as many sums as the block has units.
-CUZK_DEVICE void sum_block(Xyzz<Cold>& s, u32* shared) {
+// The sum over a block, in its first unit; units from `terms` on hold infinity. shared has room for half as many sums
+// as the block has units.
+template <class F>
+CUZK_DEVICE void sum_block(Xyzz<F>& s, u32* shared, u32 terms) {
   const u32 me = unit_in_block();
-  for (u32 half = units_in_block() / 2; half > 0; half /= 2) {
-    if (me >= half && me < 2 * half) store_sum(s, shared + (me - half) * sum_words<Cold>);
+  u32 half = units_in_block() / 2;
+  while (half >= terms && half > 0) half /= 2;
+  for (; half > 0; half /= 2) {
+    if (me >= half && me < 2 * half) store_sum(s, shared + (me - half) * sum_words<F>);
     __syncthreads();
     const bool active = me < half;
     if (warp_any(active)) {
-      const Xyzz<Cold> o = load_sum<Cold>(shared + (active ? me : 0) * sum_words<Cold>);
+      const Xyzz<F> o = load_sum<F>(shared + (active ? me : 0) * sum_words<F>);
       add_sum(s, o, active);
     }
     __syncthreads();
@@ -51,9 +57,11 @@ CUZK_DEVICE void prefetch(const u32* at) {
 #endif
 }
 
-// sums[target] = the sum of each segment's points. Warps take the next segments, longest first, off a counter.
-CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries, const Segment* segments, u32* counters,
-                                           u32* sums) {
+// sums[target] = the sum of each segment's points, and what sums[target] was for targets below `resumed`. Warps
+// take the next segments, longest first, off a counter.
+CUZK_KERNEL CUZK_BOUNDS(128, accumulate_blocks) accumulate(const u32* points, const u32* entries,
+                                                                const Segment* segments, u32* counters, u32 resumed,
+                                                                u32* sums) {
   const u32 total = counters[segment_count];
   const u32 unit = threadIdx.x % warp_lanes / Hot::lanes;
   for (;;) {
@@ -63,11 +71,21 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) accumulate(const u32* points, const u32* entries
     if (base >= total) return;
     const bool mine = base + unit < total;
     const Segment segment = segments[mine ? base + unit : total - 1];
-    const u32 length = mine ? segment.length : 1;
+    u32 length = mine ? segment.length : 1;
     const u32* list = entries + segment.begin;
     u32 entry = list[0];
     Affine<Hot> p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     Xyzz<Hot> s{p.x, p.y.negated_if(entry & 1), Hot::one(), Hot::one()};
+    if (resumed != 0) {
+      const bool old = mine && segment.target < resumed;
+      const Xyzz<Hot> before = load_sum<Hot>(sums + size_t(old ? segment.target : 0) * sum_words<Hot>);
+      const bool nothing = before.zz.is_zero();
+      if (old && !nothing) {  // then the first point is one to add
+        list -= 1;
+        length += 1;
+      }
+      s = select(old && !nothing, before, s);
+    }
     entry = list[length > 1 ? 1 : 0];
     p = load_affine<Hot>(points + size_t(entry >> 1) * affine_words<Hot>);
     for (u32 i = 1; Hot::any(i < length); ++i) {
@@ -117,7 +135,7 @@ CUZK_DEVICE void merge_run(u32* sums, u32 begin, u32 length, u32 stride, u32 tar
     const bool active = i < length;
     add_sum(s, load_sum<Cold>(sums + size_t(begin + (active ? i : 0) * stride) * sum_words<Cold>), active);
   }
-  sum_block(s, shared);
+  sum_block(s, shared, length);
   if (warp_any(unit_in_block() == 0)) {
     u32* at = sums + size_t(target) * sum_words<Cold>;
     if (with_target) add_sum(s, load_sum<Cold>(at), true);
@@ -144,42 +162,72 @@ CUZK_KERNEL CUZK_BOUNDS(128, 2) merge_big(const Segment* buckets, const u32* cou
 }
 CUZK_EXPORT(merge_big)
 
-// For each run of 2^log_length buckets: their sum, and their sum weighted 1, 2, ...
-CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_runs(const u32* sums, u32 runs, u32 log_length, u32* totals) {
-  for (u32 k = unit_index(); Cold::any(k < runs); k += unit_total()) {
+// One chunk of 2^(log_length + log_runs) buckets a block, cut into 2^log_runs runs. Rows of totals: the runs' sums
+// weighted 1, 2, ... within each run; for each bit b below log_runs the sum of the runs whose number has it; the
+// sum of all. Found by folding: the upper half of the sums, added to the lower one, stays where it is as the first
+// terms of its bit's sum, which later steps fold as well. At most two additions a bucket.
+CUZK_KERNEL CUZK_BOUNDS(128, reduce_blocks) reduce_runs(const u32* sums, u32 log_length, u32 log_runs, u32* totals) {
+  CUZK_SHARED(u32, shared);
+  const u32 runs = 1u << log_runs, length = 1u << log_length, rows = log_runs + 2;
+  const u32* chunk = sums + (size_t(blockIdx.x) << (log_length + log_runs)) * sum_words<Cold>;
+  for (u32 k = unit_in_block(); Cold::any(k < runs); k += units_in_block()) {
     const bool mine = k < runs;
-    const u32* first = sums + (size_t(mine ? k : 0) << log_length) * sum_words<Cold>;
-    const u32 length = 1u << log_length;
+    const u32* first = chunk + (size_t(mine ? k : 0) << log_length) * sum_words<Cold>;
     Xyzz<Cold> running = load_sum<Cold>(first + size_t(length - 1) * sum_words<Cold>), weighted = running;
     for (u32 i = length - 1; i-- > 0;) {
       add_sum(running, load_sum<Cold>(first + size_t(i) * sum_words<Cold>), true);
       add_sum(weighted, running, true);
     }
     if (mine) {
-      store_sum(running, totals + size_t(2 * k) * sum_words<Cold>);
-      store_sum(weighted, totals + size_t(2 * k + 1) * sum_words<Cold>);
+      store_sum(running, shared + k * sum_words<Cold>);
+      store_sum(weighted, shared + (runs + k) * sum_words<Cold>);
     }
+  }
+  u32 vectors = 2;  // of 2 half sums each: all runs at 0, the weighted ones at `runs`, bits at their own value
+  for (u32 half = runs / 2; half > 0; half /= 2, ++vectors) {
+    __syncthreads();
+    const u32 additions = vectors * half;
+    for (u32 k = unit_in_block(); Cold::any(k < additions); k += units_in_block()) {
+      const bool mine = k < additions;
+      const u32 vector = mine ? k / half : 0;
+      u32* low = shared + ((vector == 1 ? 0 : runs >> (vector == 0 ? 0 : vector - 1)) + k % half) * sum_words<Cold>;
+      const u32* high = low + half * sum_words<Cold>;
+      Xyzz<Cold> s = load_sum<Cold>(mine ? low : high);  // idle lanes read nothing that is written meanwhile
+      add_sum(s, load_sum<Cold>(high), true);
+      if (mine) store_sum(s, low);
+    }
+  }
+  __syncthreads();
+  u32* out = totals + size_t(blockIdx.x) * rows * sum_words<Cold>;
+  for (u32 i = threadIdx.x; i < rows * sum_words<Cold>; i += blockDim.x) {
+    const u32 row = i / sum_words<Cold>, at = row == 0 ? runs : row > log_runs ? 0 : 1u << (row - 1);
+    out[i] = shared[at * sum_words<Cold> + i % sum_words<Cold>];
   }
 }
 CUZK_EXPORT(reduce_runs)
 
-// Block (0, w): the weighted sums of window w added up. Block (1 + b, w): the plain sums of its runs whose number
-// has bit b. sum over runs j of j T_j = sum over b of 2^b (sum over j with bit b of T_j), so that what is left
-// are a few dozen points with a power of two each, for the host.
-CUZK_KERNEL CUZK_BOUNDS(128, 2) reduce_bits(const u32* totals, u32 log_runs, u32* out) {
+// Block (row, w): a row of the chunks of window w added up, rows as above but for the last; then, for each bit of a
+// chunk's number, the sum of all over the chunks that have it. sum over runs j of j T_j = sum over b of 2^b (sum
+// over j with bit b of T_j), so that what is left are a few dozen points with a power of two each, for the host.
+// Nothing where a window has no such bit.
+CUZK_KERNEL CUZK_BOUNDS(128, reduce_blocks) reduce_bits(const u32* totals, u32 bits, u32 wide, u32 log_chunk,
+                                                        u32 log_runs, u32* out) {
   CUZK_SHARED(u32, shared);
-  const u32 row = blockIdx.x, window = blockIdx.y;
-  const u32 terms = row == 0 ? 1u << log_runs : 1u << (log_runs - 1);
-  const u32* first = totals + (size_t(window) << log_runs) * 2 * sum_words<Cold>;
+  const u32 row = blockIdx.x, window = blockIdx.y, rows = log_runs + 2;
+  const u32 log_chunks = bits - (window < wide ? 1 : 2) - log_chunk;
+  const u32* first = totals + size_t(first_bucket(window, bits, wide) >> log_chunk) * rows * sum_words<Cold>;
+  const bool by_bit = row > log_runs;
+  const u32 bit = by_bit ? row - log_runs - 1 : 0, from = by_bit ? log_runs + 1 : row;
+  const u32 terms = !by_bit ? 1u << log_chunks : bit < log_chunks ? 1u << (log_chunks - 1) : 0;
   const auto term = [&](u32 i) {
     u32 at = i < terms ? i : 0;
-    if (row > 0) at = (at >> (row - 1) << row) | (1u << (row - 1)) | (at & ((1u << (row - 1)) - 1));
-    return load_sum<Cold>(first + (size_t(2 * at) + (row == 0 ? 1 : 0)) * sum_words<Cold>);
+    if (by_bit && terms != 0) at = (at >> bit << (bit + 1)) | (1u << bit) | (at & ((1u << bit) - 1));
+    return load_sum<Cold>(first + (size_t(at) * rows + from) * sum_words<Cold>);
   };
   u32 i = unit_in_block();
   Xyzz<Cold> s = select(i < terms, term(i), infinite_sum<Cold>());
   for (i += units_in_block(); Cold::any(i < terms); i += units_in_block()) add_sum(s, term(i), i < terms);
-  sum_block(s, shared);
+  sum_block(s, shared, terms);
   if (unit_in_block() == 0) store_sum(s, out + (size_t(window) * gridDim.x + row) * sum_words<Cold>);
 }
 CUZK_EXPORT(reduce_bits)

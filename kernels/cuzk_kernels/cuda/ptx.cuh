@@ -191,14 +191,7 @@ struct alignas(16) Word32 {
     return ptx::subc(0, 0) != 0;
   }
 
-  CUZK_DEVICE friend Word32 operator+(const Word32& a, const Word32& b) {
-    Word32 r;
-    r.v[0] = ptx::add_cc(a.v[0], b.v[0]);
-#pragma unroll
-    for (int i = 1; i < N - 1; ++i) r.v[i] = ptx::addc_cc(a.v[i], b.v[i]);
-    r.v[N - 1] = ptx::addc(a.v[N - 1], b.v[N - 1]);
-    return r.reduced_once();
-  }
+  CUZK_DEVICE friend Word32 operator+(const Word32& a, const Word32& b) { return raw_sum(a, b).reduced_once(); }
   CUZK_DEVICE friend Word32 operator-(const Word32& a, const Word32& b) {
     const u32* p = Modulus::get().p;
     Word32 r;
@@ -213,6 +206,24 @@ struct alignas(16) Word32 {
     return r;
   }
   CUZK_DEVICE Word32 operator-() const { return zero() - *this; }
+  // a + b as an integer below 2p, and p - this, p for zero: good as second factors.
+  CUZK_DEVICE static Word32 raw_sum(const Word32& a, const Word32& b) {
+    Word32 r;
+    r.v[0] = ptx::add_cc(a.v[0], b.v[0]);
+#pragma unroll
+    for (int i = 1; i < N - 1; ++i) r.v[i] = ptx::addc_cc(a.v[i], b.v[i]);
+    r.v[N - 1] = ptx::addc(a.v[N - 1], b.v[N - 1]);
+    return r;
+  }
+  CUZK_DEVICE Word32 raw_negative() const {
+    const u32* p = Modulus::get().p;
+    Word32 r;
+    r.v[0] = ptx::sub_cc(p[0], v[0]);
+#pragma unroll
+    for (int i = 1; i < N - 1; ++i) r.v[i] = ptx::subc_cc(p[i], v[i]);
+    r.v[N - 1] = ptx::subc(p[N - 1], v[N - 1]);
+    return r;
+  }
   CUZK_DEVICE Word32 negated_if(bool negate) const {
     const Word32 m = -*this;
     return select(negate, m, *this);

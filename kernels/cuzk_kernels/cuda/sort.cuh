@@ -42,11 +42,11 @@ CUZK_DEVICE u32 place_in_bucket(u32* counts, u32 bucket, bool present) {
 #endif
 }
 
-// The digits of recode() in msm.cuh for scalars[map[i]] (or scalars[i] without a map), window by window, for
-// i from `first` to `last`: pieces of the n scalars may come one after the other.
+// Signed digits as recode() in msm.cuh makes them, of scalars[map[i]] (or scalars[i] without a map), window by
+// window, for i from `first` to `last`: pieces of the scalars may come one after the other. The digits of a window
+// lie n apart.
 CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n, u32 first, u32 last, u32 bits,
-                                       u32 windows, Digit* out, u32* counts) {
-  const u32 base = 1u << bits, half = base >> 1;
+                                       u32 wide, u32 windows, Digit* out, u32* counts) {
   const u32* r = ptx::ModulusOf<UnitCurve::Fr::Params>::get().p;
   const u32 rounded = (last - first + warp_lanes - 1) / warp_lanes * warp_lanes;  // warps stay together
   for (u32 k = thread_index(); k < rounded; k += thread_total()) {
@@ -67,6 +67,7 @@ CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n
     if (negate) s = negative;
     u32 carry = 0;
     for (u32 w = 0; w < windows; ++w) {
+      const u32 width = w < wide ? bits : bits - 1, base = 1u << width, half = base >> 1;
       u32 d = (s.v[0] & (base - 1)) + carry, flip = negate;
       carry = 0;
       if (d >= half && w + 1 < windows) {
@@ -75,16 +76,16 @@ CUZK_KERNEL CUZK_BOUNDS(256, 4) digits(const u32* scalars, const u32* map, u32 n
         carry = 1;
       }
 #pragma unroll
-      for (int k = 0; k < Fr::N - 1; ++k) s.v[k] = (s.v[k] >> bits) | (s.v[k + 1] << (32 - bits));
-      s.v[Fr::N - 1] >>= bits;
-      const u32 place = place_in_bucket(counts + size_t(w) * half, d - 1, d != 0);
+      for (int k = 0; k < Fr::N - 1; ++k) s.v[k] = (s.v[k] >> width) | (s.v[k + 1] << (32 - width));
+      s.v[Fr::N - 1] >>= width;
+      const u32 place = place_in_bucket(counts + first_bucket(w, bits, wide), d - 1, d != 0);
       if (mine) out[size_t(w) * n + i] = (u64)place << 32 | (d == 0 ? absent_digit : (d - 1) << 1 | flip);
     }
   }
 }
 CUZK_EXPORT(digits)
 
-// Prefix sums of any number of counters in three launches: sums of tiles, their prefix sums, all prefix sums.
+// Prefix sums of any number of counters in two launches: sums of tiles, then all prefix sums.
 CUZK_DEVICE u32 tile_part(const u32* values, u32 n, u32 begin, u32 count) {
   u32 sum = 0;
   for (u32 k = begin; k < begin + count && k < n; ++k) sum += values[k];
@@ -99,24 +100,14 @@ CUZK_KERNEL scan_tiles(const u32* values, u32 n, u32 tile, u32* sums) {
 }
 CUZK_EXPORT(scan_tiles)
 
-// One block.
-CUZK_KERNEL scan_sums(u32* sums, u32 n) {
-  CUZK_SHARED(u32, shared);
-  const u32 count = (n + blockDim.x - 1) / blockDim.x, begin = threadIdx.x * count;
-  u32 total, running = scan_block(tile_part(sums, n, begin, count), shared, &total);
-  for (u32 k = begin; k < begin + count && k < n; ++k) {
-    const u32 value = sums[k];
-    sums[k] = running;
-    running += value;
-  }
-}
-CUZK_EXPORT(scan_sums)
-
 // out[k] = values[0] + ... + values[k - 1] for k <= n.
 CUZK_KERNEL scan_apply(const u32* values, u32 n, u32 tile, const u32* sums, u32* out) {
   CUZK_SHARED(u32, shared);
   const u32 count = tile / blockDim.x, begin = blockIdx.x * tile + threadIdx.x * count;
-  u32 total, running = sums[blockIdx.x] + scan_block(tile_part(values, n, begin, count), shared, &total);
+  u32 before = 0, total;
+  for (u32 k = threadIdx.x; k < blockIdx.x; k += blockDim.x) before += sums[k];
+  scan_block(before, shared, &before);
+  u32 running = before + scan_block(tile_part(values, n, begin, count), shared, &total);
   for (u32 k = begin; k < begin + count && k < n; ++k) {
     out[k] = running;
     running += values[k];
@@ -125,15 +116,17 @@ CUZK_KERNEL scan_apply(const u32* values, u32 n, u32 tile, const u32* sums, u32*
 }
 CUZK_EXPORT(scan_apply)
 
-// entries sorted by bucket: point index << 1 | sign. Row y of the grid is window y.
-CUZK_KERNEL CUZK_BOUNDS(256, 4) scatter(const Digit* in, u32 n, u32 bits, const u32* offsets, u32* entries) {
+// entries sorted by bucket: point index << 1 | sign; the n points are those from `first` on. Row y of the grid is
+// window y.
+CUZK_KERNEL CUZK_BOUNDS(256, 4) scatter(const Digit* in, u32 n, u32 first, u32 bits, u32 wide, const u32* offsets,
+                                        u32* entries) {
   const u32 w = blockIdx.y;
   in += size_t(w) * n;
-  offsets += size_t(w) << (bits - 1);
+  offsets += first_bucket(w, bits, wide);
   for (u32 i = thread_index(); i < n; i += thread_total()) {
     const Digit digit = in[i];
     const u32 code = (u32)digit;
-    if (code != absent_digit) entries[offsets[code >> 1] + (u32)(digit >> 32)] = i << 1 | (code & 1);
+    if (code != absent_digit) entries[offsets[code >> 1] + (u32)(digit >> 32)] = (first + i) << 1 | (code & 1);
   }
 }
 CUZK_EXPORT(scatter)

@@ -40,6 +40,13 @@ inline constexpr u32 chunk_length = 256;  // partial sums one block adds up at a
 
 CUZK_DEVICE u32 thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 CUZK_DEVICE u32 thread_total() { return gridDim.x * blockDim.x; }
+
+// Windows are of `bits` bits, those from number `wide` on of one bit less; a window of b bits has 2^(b-1) buckets.
+CUZK_DEVICE u32 first_bucket(u32 window, u32 bits, u32 wide) {
+  const u32 full = window < wide ? window : wide;
+  return (full << (bits - 1)) + ((window - full) << (bits - 2));
+}
+
 CUZK_DEVICE u32 warp_broadcast(u32 value) {
 #if defined(__CUDA_ARCH__)
   return __shfl_sync(0xffffffff, value, 0);

@@ -88,6 +88,7 @@ def test_the_same_clock_gives_the_same_pictures():
     def watched() -> list[tuple[int, bool, bool]]:
         clock = [0]
         session = ReplaySession(TRACE, lambda: clock[0])
+        session.play()
         seen = []
         for frame in range(200):
             clock[0] = frame * 100_000_000

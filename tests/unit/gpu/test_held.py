@@ -197,12 +197,12 @@ def test_claims_do_not_hide_what_a_proof_consists_of(running: bool) -> None:
     if running:
         opened = Columns.concat(outer)
         seen = stored(*done, opened=opened.replace(flags=np.full(4, FLAG_OPEN, np.uint8)))
-        expected = [("synthesis", 20, 30), ("msm.h", 30, None)]
+        expected = {"synthesis": 10, "msm.h": 970}, {"msm.h"}
     else:
         seen = stored(*done, *outer, columns(FINALIZE, [(60, 70)], depth=1))
-        expected = [("synthesis", 20, 30), ("msm.h", 30, 40), ("finalize", 60, 70)]
+        expected = {"synthesis": 10, "msm.h": 10, "finalize": 10}, set()
     (proof,) = proofs.proofs(seen)
-    assert [(part.name, part.start_ns, part.end_ns) for part in proofs.parts(seen, proof)] == expected
+    assert proofs.parts(seen, proof) == expected
 
 
 # Our prover

@@ -34,6 +34,7 @@ class EmulatedDevice:
     def __init__(self, folder: Path, memory: int = 1 << 30, name: str = "emulated"):
         self.folder, self.name, self.total, self.used = folder, name, memory, 0
         self.pool = Pool(self._allocate, self._free, lambda: "emulated memory is full")
+        self.sort_pool = Pool(self._allocate, self._free, lambda: "emulated memory is full")
         self._memory = {}
         self._libraries = {}
         self._kept = []
@@ -89,7 +90,14 @@ class EmulatedDevice:
     def read(self, source, size):
         return ctypes.string_at(source, size)
 
-    def clear(self, target, size):
+    def retire_sort_blocks(self, blocks):
+        for block in blocks:
+            block.release()
+
+    def reuse_sort_blocks(self):
+        pass
+
+    def clear(self, target, size, stream=None):
         assert size % 4 == 0
         ctypes.memset(target, 0, size)
 
@@ -99,7 +107,10 @@ class EmulatedDevice:
     def wait_for(self, event, stream=None):
         pass
 
-    copy = None
+    copy = sort = None
+
+    def tell_kernels(self):
+        pass  # compiled from the sources as they are
 
     def attach(self):
         pass
@@ -116,7 +127,7 @@ class EmulatedDevice:
     def words(self, source, number):
         return list((ctypes.c_uint32 * number).from_address(source))
 
-    def launch(self, unit, name, grid, block, *arguments, shared=0):
+    def launch(self, unit, name, grid, block, *arguments, shared=0, stream=None):
         assert shared <= 227 << 10
         assert 1 <= block <= 1024
         signature = SIGNATURES[name]

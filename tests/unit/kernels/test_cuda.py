@@ -5,10 +5,10 @@ import random
 from pathlib import Path
 
 import pytest
-from cuda_cases import BOTH, STEPS, backend_on, emulated, packed
+from cuda_cases import BOTH, STEPS, backend_on, emulated, packed, require_gpu
 
 from cuzk_kernels import circuits, curves, errors, groth16, keygen, verify
-from cuzk_kernels.backend import native
+from cuzk_kernels.backend import gpu_build, gpu_device, gpu_msm, native
 from cuzk_kernels.backend.cuda import SMALL, CudaBackend
 from cuzk_kernels.backend.native import NativeBackend, NativeVec
 
@@ -149,6 +149,45 @@ def test_msm_at_each_width(backend, curve, group, bits):
         backend, curve, group, [rng.randrange(1, curve.r) for _ in range(n)],
         [rng.choice(edge_scalars(curve.r)) if i % 2 else rng.randrange(curve.r) for i in range(n)], bits,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("bits", range(4, 23))
+def test_windows_cover_a_scalar_and_are_of_about_equal_width(curve, bits):
+    """Counted one by one, against the closed forms."""
+    scalar_bits = curve.r.bit_length()
+    windows = gpu_msm.Windows.of(scalar_bits, bits)
+    widths = [windows.bits if w < windows.wide else windows.bits - 1 for w in range(windows.number)]
+    assert sum(widths) == scalar_bits
+    assert max(widths) <= bits
+    assert [windows.position(w) for w in range(windows.number)] == [
+        sum(widths[:w]) for w in range(windows.number)
+    ]
+    buckets = [1 << (width - 1) for width in widths]
+    assert [windows.first_bucket(w) for w in range(windows.number)] == [
+        sum(buckets[:w]) for w in range(windows.number)
+    ]
+    assert windows.buckets == sum(buckets)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("logs", ["random", "meeting"])
+def test_msm_of_scalars_that_come_in_rounds(backend, curve, group, logs, monkeypatch):
+    """The first are summed before the others are there; sums so far may be infinite or meet a point."""
+    monkeypatch.setattr(gpu_msm, "LARGE_FEED", 0)
+    rng = random.Random(5)
+    n, r = 1200, curve.r
+    known = [rng.randrange(r) if logs == "random" else rng.choice([1, 2, r - 1]) for _ in range(n)]
+    scalars = [rng.choice([*edge_scalars(r), 5, rng.randrange(r)]) for _ in range(n)]
+    points = bases_of(backend, curve, group, known)
+    bases = backend.first.bases(curve, group, points, n)
+    pinned = backend.device.pinned(32 * n)
+    pinned.view[: 32 * n] = packed(scalars)
+    target = backend.device.alloc(32 * n)
+    ops = curve.group(group)
+    expected = ops.mul(ops.generator, sum(a * s for a, s in zip(known, scalars, strict=True)) % r)
+    feed = gpu_msm.Feed(pinned.address)
+    assert len(feed.rounds(n, cheap=False)) == 2
+    assert backend.sum_bases(curve, group, bases, target.address, 6, STEPS, feed) == expected
 
 
 @pytest.mark.parametrize("group", [1, 2])
@@ -315,6 +354,19 @@ def test_keys_leave_when_the_budget_is_spent(backend):
         assert got == curve.g1.mul(curve.g1.generator, 200 * (index + 1))
     assert small.first.kept_bytes() <= 20000
     assert small.first.keeps(kept[0])
+
+
+@pytest.mark.gpu
+def test_kernels_as_ptx_load(monkeypatch, tmp_path):
+    """What a GPU newer than the compiler gets: the driver compiles it."""
+    require_gpu()
+    monkeypatch.setattr(gpu_build, "knows", lambda nvcc, target: False)
+    monkeypatch.setenv("CUZK_KERNEL_CACHE", str(tmp_path))
+    backend = CudaBackend([gpu_device.Device(0)], NativeBackend())
+    rng = random.Random(4)
+    r = curves.BN254.r
+    check_msm(backend, curves.BN254, 1, list(range(1, 101)), [rng.randrange(r) for _ in range(100)])
+    assert all(b".target" in path.read_bytes() for path in tmp_path.glob("*.cubin"))
 
 
 def test_wrong_switches_are_refused(backend):

@@ -62,7 +62,7 @@ gpu_device.Device.launch = with_bad_points
 
 NO_NVCC = """
 from cuzk_kernels.backend import gpu_build
-gpu_build._nvcc = lambda: None
+gpu_build.find_nvcc = lambda: None
 """
 
 PROVE = """

@@ -2,11 +2,14 @@
 
 import json
 import stat
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from cuzk_kernels.backend import gpu_build, gpu_device
 from cuzk_kernels.backend.gpu_device import Pool
+from cuzk_kernels.backend.gpu_kernels import UNITS, unit_source
 from cuzk_kernels.errors import MissingError
 
 NVCC = """#!/usr/bin/env python3
@@ -17,7 +20,7 @@ if args == ["--version"]:
 elif args == ["--list-gpu-code"]:
     print("sm_80\\nsm_90")
 elif args == ["--list-gpu-arch"]:
-    print("compute_80\\ncompute_90")
+    print("compute_80\\ncompute_90\\ncompute_121")
 elif "-M" in args:
     source = args[-1]
     print("points.o : " + source + " \\\\\\n " + source.rsplit("/", 1)[0] + "/ptx.cuh /usr/include/stdio.h")
@@ -79,6 +82,36 @@ def test_a_newer_device_gets_ptx(tools):
     assert "-ptx -arch=compute_90" in command
 
 
+def test_a_device_older_than_all_code_is_refused(tools):
+    with pytest.raises(MissingError, match=r"makes no code that sm_50 runs"):
+        gpu_build.build("bn254-g1", (5, 0))
+
+
+REAL_NVCC = gpu_build.find_nvcc()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REAL_NVCC is None, reason="no nvcc")
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("target", ["sm_80", "compute_90"])
+def test_every_unit_compiles_for_other_targets(tmp_path, unit, target):
+    """Machine code for Ampere, and PTX that its assembler takes, as a driver would for a newer GPU."""
+    source, definitions = unit_source(unit)
+    mode = ["-cubin", f"-arch={target}"] if target.startswith("sm_") else ["-ptx", f"-arch={target}"]
+    out = tmp_path / "kernels"
+    command = [REAL_NVCC, *gpu_build.FLAGS, *definitions, '-DCUZK_FINGERPRINT="x"', *mode]
+    subprocess.run([*command, "-o", str(out), str(gpu_build.SOURCES / source)], check=True)
+    assert out.stat().st_size > 0
+    if target.startswith("compute_"):
+        text = out.read_text()
+        assert f".target sm_{target.removeprefix('compute_')}" in text
+        if unit == "bn254-g1":  # the quickest to assemble
+            ptxas = Path(REAL_NVCC).resolve().with_name("ptxas")
+            whole = tmp_path / "kernels.ptx"
+            out.replace(whole)
+            subprocess.run([str(ptxas), "-arch=sm_90", str(whole), "-o", str(out)], check=True)
+
+
 def test_a_cached_build_needs_no_compiler(tools, monkeypatch):
     first = gpu_build.build("bn254-g1", (9, 0))
     monkeypatch.setattr(gpu_build, "find_nvcc", lambda: None)
@@ -120,3 +153,34 @@ def test_without_a_driver_or_pycuda_the_line_says_what_to_do():
         gpu_device.count()
     except MissingError as error:
         assert "PyCUDA is not installed" in str(error) or "driver" in str(error)
+
+
+def test_sources_say_what_they_would_make_now(tools):
+    built = gpu_build.build("bn254-g1", (9, 0))
+    sources = gpu_build.Sources(built.record)
+    assert sources.fingerprint() == built.fingerprint
+    (tools / "ptx.cuh").write_text("edited")
+    assert sources.fingerprint() == gpu_build.build("bn254-g1", (9, 0)).fingerprint != built.fingerprint
+    (tools / "other.cuh").write_text("not among its sources")
+    assert sources.fingerprint() != built.fingerprint
+    (tools / "ptx.cuh").write_text("ptx.cuh")  # as it was
+    assert sources.fingerprint() == built.fingerprint
+    (tools / "ptx.cuh").unlink()
+    assert sources.fingerprint() == "gone"
+
+
+def test_a_device_tells_its_kernels_once_and_again_when_their_sources_change(tools, monkeypatch):
+    said = []
+    monkeypatch.setattr(gpu_device.cuzk_tracer, "meta", lambda **values: said.append(values))
+    built = gpu_build.build("bn254-g1", (9, 0))
+    device = gpu_device.Device.__new__(gpu_device.Device)
+    device.fingerprints, device._told = {"bn254-g1": built.fingerprint}, {}
+    device._sources = {"bn254-g1": gpu_build.Sources(built.record)}
+    device.tell_kernels()
+    device.tell_kernels()
+    (tools / "points.cu").write_text("pulled")
+    device.tell_kernels()
+    loaded = [values["kernels.fingerprint.bn254-g1"] for values in said]
+    sources = [values["kernels.sources.bn254-g1"] for values in said]
+    assert loaded == [built.fingerprint, built.fingerprint]
+    assert sources[0] == built.fingerprint != sources[1]

@@ -154,6 +154,7 @@ def test_fork_with_live_threads(runtime):
                 counts[n] += 1
         threads = [threading.Thread(target=work, args=(n,), name=f"w{n}") for n in range(4)]
         for thread in threads: thread.start()
+        while not all(counts): pass  # a fork before the first span has no session to come from
         children = []
         for k in range(8):
             pid = os.fork()
