@@ -55,7 +55,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
     whatif = WhatIf(Paths(graph), limits.most_steps)
     idles = idle.find(graph)
     drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
-    measured = _measured(whatif, drafts)
+    measured = _measured(whatif, _told_apart(drafts))
     path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
     return Analysis(
         (seen.low, seen.high),
@@ -86,6 +86,19 @@ def _no_device(snapshot: Snapshot) -> str | None:
     meta = snapshot.session.meta
     why = meta.get("gpu.problem") or meta.get("missing.gpu.0.util") or "no kernels or copies were recorded"
     return f"no device data: {why}"
+
+
+def _told_apart(drafts: list[Draft]) -> list[Draft]:
+    """With keys that differ where several findings of a rule are about the same, in the order of time."""
+    counts: dict[tuple[str, str], int] = {}
+    order = sorted(range(len(drafts)), key=lambda i: drafts[i].finding.intervals[:1])
+    found = list(drafts)
+    for i in order:
+        finding = drafts[i].finding
+        number = counts[finding.rule, finding.key] = counts.get((finding.rule, finding.key), 0) + 1
+        if number > 1:
+            found[i] = replace(drafts[i], finding=replace(finding, key=f"{finding.key} {number}"))
+    return found
 
 
 def _measured(whatif: WhatIf, drafts: list[Draft]) -> list[Draft]:

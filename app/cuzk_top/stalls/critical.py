@@ -149,9 +149,12 @@ class _Walk:
         """Where the path is at `t` when it is in this span: of an async one, in the child that ended last."""
         records = self.paths.graph.records
         host = records.host
+        seen: set[int] = set()  # in a damaged trace a span may be its own parent
         while not records.on_thread[span]:
+            seen.add(span)
             children = np.flatnonzero((host.parent == host.id[span]) & (host.end <= self.t) & (host.id != 0))
             children = children[(host.end[children] > self.floor) & (host.start[children] < self.t)]
+            children = np.array([child for child in children.tolist() if child not in seen], np.int64)
             if not len(children):
                 self._add(int(host.start[span]), UNKNOWN, -1)
                 return None

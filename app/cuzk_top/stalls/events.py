@@ -52,10 +52,25 @@ class Events:
         self._tracks, self._from = np.unique(arrivals.track, return_index=True)
         first, second = self._of_ops(), self._of_arrivals()
         self.edges = tuple(
-            Edges(*(np.concatenate([a, b])[order] for a, b in zip(left, right, strict=True)))
+            self._in_order(Edges(*(np.concatenate([a, b])[order] for a, b in zip(left, right, strict=True))))
             for left, right in zip(first, second, strict=True)
         )
         self.length = np.concatenate([ops.end - ops.start, np.zeros(len(arrivals), np.int64)])[order]
+
+    def _in_order(self, edges: Edges) -> Edges:
+        """The same where edges from later events (work of one stream that overlaps, clocks that disagree)
+        come from when those happened.
+        """
+        late = edges.event >= np.arange(len(edges.event))
+        if not late.any():
+            return edges
+        return Edges(
+            np.where(late, -1, edges.event),
+            np.where(late, -1, edges.track),
+            np.where(late, self.recorded[np.maximum(edges.event, 0)], edges.at),
+            np.where(late, -1, edges.base),
+            edges.lag,
+        )
 
     def _of_ops(self) -> tuple[list[Int64s], list[Int64s]]:
         graph, ops = self.graph, self.graph.records.ops

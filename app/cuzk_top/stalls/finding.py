@@ -46,7 +46,8 @@ class Finding:
     incomplete: bool = False
     """Records were lost inside it: what looks idle may not have been."""
     ranked: bool = True
-    """False for what is shown but is no stall and no cost (``idle.nowork``)."""
+    """False for what is shown but is no stall (``idle.nowork``, ``lost``) or too small to be one: the groups
+    of gaps below their limit, told of together, so that every idle nanosecond is in one finding."""
 
     @property
     def hidden(self) -> bool:
@@ -61,7 +62,8 @@ class Step:
     start_ns: int
     end_ns: int
     span: int
-    """Its id; 0 for a stretch that no recorded span explains."""
+    """Its id, of device work that of the span that launched it; 0 for a stretch that no recorded span
+    explains."""
     name: str
     lane: str
 

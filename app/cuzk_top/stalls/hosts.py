@@ -80,7 +80,8 @@ class Hosts:
         """Deeper spans are painted over those around them."""
         host = self._records.host
         start, end, depth = host.start[places], host.end[places], host.depth[places]
-        at = np.unique(np.concatenate([start, end]))
+        at = np.sort(np.concatenate([start, end]))  # np.unique would hash what hardly ever repeats
+        at = at[np.concatenate([[True], at[1:] > at[:-1]])[: len(at)]]
         span = np.full(max(0, len(at)), -1, np.int64)
         first, last = np.searchsorted(at, start), np.searchsorted(at, end)
         for level in np.unique(depth).tolist():

@@ -22,7 +22,7 @@ def find(graph: Graph) -> list[Draft]:
     ends = host.end[~host.open]
     moments = [host.start, ends, records.ops.start, records.ops.end, records.waits.start, records.waits.end]
     inside = np.concatenate([*moments, scene.jobs[0], scene.jobs[1], np.array([scene.high])])
-    at = np.unique(inside[(inside >= scene.low) & (inside <= scene.high)])
+    at = np.sort(inside[(inside >= scene.low) & (inside <= scene.high)])
     usual = None
     drafts = list[Draft]()
     for place in np.flatnonzero(np.diff(at) >= scene.limits.still_ns).tolist():

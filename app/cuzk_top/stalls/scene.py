@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from cuzk_top.devicetime import Covered, union
-from cuzk_top.model import FLAG_OPEN, CounterData, Mark, Snapshot
+from cuzk_top.model import FLAG_OPEN, CounterData, Snapshot
 from cuzk_top.stalls import intervals, records
 from cuzk_top.stalls.intervals import Int64s, Set
 from cuzk_top.stalls.limits import Limits
@@ -72,10 +72,6 @@ class Scene:
     def counters(self) -> dict[str, CounterData]:
         """Counters with samples, by key."""
         return {counter.key: counter for counter in self.snapshot.counters if len(counter.value)}
-
-    def marks(self) -> list[Mark]:
-        """Marks in the window."""
-        return [mark for mark in self.snapshot.marks if self.low <= mark.t_ns < self.high]
 
     def samples(self, key: str) -> tuple[Int64s, Int64s, np.ndarray] | None:
         """Start, end and value of a counter's samples that end in the window; None without any."""

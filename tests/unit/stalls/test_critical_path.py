@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import US, ZERO, Trace, ns
 from programs import Instruction, Run, programs, traced
 
 from cuzk_top.devicetime import union
+from cuzk_top.sources.trace_file import TraceSource
 from cuzk_top.stalls import scene
 from cuzk_top.stalls.critical import Paths
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.limits import DEFAULTS
 from cuzk_top.stalls.whatif import Cut, WhatIf
+from cuzk_top.store import Store
 
 
 def whatif(trace: Trace, now: float) -> WhatIf:
@@ -226,3 +230,34 @@ def test_what_closing_saves_is_what_the_program_saves(
 def _call(first: list[Instruction], number: int) -> int:
     """Correlation id of an instruction: launches and synchronises are counted."""
     return sum(one[0] in ("launch", "sync") for one in first[: number + 1])
+
+
+RECORDED = sorted((Path(__file__).parents[2] / "data").rglob("*.cuzk"))
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=[file.stem for file in RECORDED])
+def test_recorded_proofs(file: Path) -> None:
+    """Nothing changed gives the recorded end, to the nanosecond, and the path has no gap."""
+    store, source = Store(), TraceSource(file)
+    store.append(source.poll())
+    what = WhatIf(Paths(Graph(scene.make(store.snapshot(), None, DEFAULTS))), 10**9)
+    for proof in what.proofs:
+        assert what.end(proof) == proof.end
+        stretches = what.stretches(proof)
+        assert (stretches[0].start, stretches[-1].end) == (proof.start, proof.end)
+        assert all(one.end == other.start for one, other in pairwise(stretches))
+
+
+def test_work_of_one_stream_that_overlaps_and_spans_that_are_their_own_parents() -> None:
+    """Damaged traces hold what cannot be: nothing is learnt from it, and nothing breaks."""
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    stage = trace.span("msm", 0, 900)
+    trace.work("long", 10, 800, stage)
+    trace.work("short", 20, 100, stage)
+    trace.sync(30, 120)
+    job = trace.job("prove", 0, 500)
+    trace.rows[-1]["parent"] = job
+    what = whatif(trace, 1_000)
+    assert [what.end(proof) - proof.end for proof in what.proofs] == [0, 0]
+    assert trace.analyse(1_000).findings

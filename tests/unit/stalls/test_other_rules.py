@@ -522,6 +522,15 @@ def test_a_hang_that_is_over() -> None:
     assert found.saved_ns == 36_000_000_000
 
 
+def test_two_hangs_of_a_name_have_keys_of_their_own() -> None:
+    trace = hanging(0.0, until=20 * S)
+    trace.span("prove", 21 * S, 45 * S)
+    trace.span("msm.h", 22 * S, 44 * S)
+    of = trace.analyse(45 * S)
+    assert sorted(f.key for f in of.findings) == ["msm.h", "msm.h 2"]
+    assert next(f for f in of.findings if f.key == "msm.h").intervals[0][0] == ns(4 * S)
+
+
 def test_a_device_that_works_is_no_hang() -> None:
     trace = hanging(0.0, until=40 * S)
     trace.work("kernel", 4 * S + 1, 40 * S - 1)

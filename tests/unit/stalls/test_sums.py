@@ -77,6 +77,8 @@ def test_every_moment_is_in_one_part(made: tuple[Trace, dict[str, set[tuple[int,
     assert (of.kernel_ns, of.copy_only_ns, of.idle_ns) == tuple(len(s) * US for s in (kernel, copy, idle))
     assert of.explained_ns + of.unknown_ns + of.nowork_ns == of.idle_ns
 
+    keys = [(finding.rule, finding.key) for finding in of.findings]
+    assert len(keys) == len(set(keys))
     parts = covered(of, "idle.host", "idle.sync", "idle.launch", "idle.unknown", "idle.nowork")
     seen: set[tuple[int, int]] = set()
     for number, part in parts.items():
