@@ -168,24 +168,26 @@ def _multiply(
 ) -> Proof:
     """A, B and C from the five sums, all begun before the first is waited for where the back end can.
 
-    B in G2 takes longest: A, C and what blinds B are done beside it, unless the host's own threads make it.
+    B in G2 takes longest. On a GPU, A, C and what blinds B are done beside it. On the host beside a GPU it is
+    begun before all others, and A, C and the blinding need the same threads: they come after it.
     """
     r, s = blinding
     first_private = key.n_public + 1
+    b2_place: str | None = getattr(backend, "b_g2", None)  # of a back end with devices
+    sum_b2 = _msm(backend, MSM_B_G2, key, key.b2, w) if b2_place == "cpu" else None
     sum_h = _msm(backend, MSM_H, key, key.h, h_values)
     sum_l = _msm(backend, MSM_L, key, key.c, w, offset=first_private)
     sum_a = _msm(backend, MSM_A, key, key.a, w)
     sum_b1 = _msm(backend, MSM_B_G1, key, key.b1, w)
-    sum_b2 = _msm(backend, MSM_B_G2, key, key.b2, w)
+    sum_b2 = sum_b2 or _msm(backend, MSM_B_G2, key, key.b2, w)
     sums = sum_h(), sum_l(), sum_a(), sum_b1()
-    b2_by_device: bool = getattr(backend, "b_g2", "cpu") == "gpu"
-    b2 = None if b2_by_device else sum_b2()
+    b2 = None if b2_place == "gpu" else sum_b2()
     with _native(FINALIZE_C, backend):
         a = _combine(backend, key, 1, (1, key.alpha1), (1, sums[2]), (r, key.delta1))
         b1 = _combine(backend, key, 1, (1, key.beta1), (1, sums[3]), (s, key.delta1))
         c = _combine(backend, key, 1, (1, sums[1]), (1, sums[0]), (s, a), (r, b1), (-r * s, key.delta1))
         blinded = _combine(backend, key, 2, (1, key.beta2), (s, key.delta2))
-    if b2_by_device:
+    if b2_place == "gpu":
         b2 = sum_b2()
     with _native(FINALIZE, backend):
         b = key.curve.group(2).add(blinded, b2)

@@ -320,10 +320,8 @@ class CudaBackend:
         if count < SMALL:
             known = None if isinstance(scalars, GpuScalars) else scalars
             return self.host.window_bits(curve, group, count, known, offset)
-        full, short = float(count), 0.0
-        if isinstance(scalars, GpuScalars) and scalars.host is not None:
-            full, short = _widths(curve, scalars.host, offset, count)
-        return gpu_msm.window_bits(curve.r.bit_length(), full, short)
+        full, short = _widths(curve, scalars, offset, count)
+        return gpu_msm.window_bits(curve.r.bit_length(), count * full, count * short)
 
     def msm(
         self, curve: "Curve", group: int, points: memoryview, scalars: Any, offset: int, count: int,
@@ -357,7 +355,9 @@ class CudaBackend:
         bases = site.bases(curve, group, points, count)
         if bases.total == 0:
             return lambda: None
-        msm = self._start(Msm(site.device, curve, group, bases, first, bits, scalars.ready(site)), steps)
+        widths = _widths(curve, scalars, offset, count)
+        msm = Msm(site.device, curve, group, bases, first, bits, scalars.ready(site), widths)
+        self._start(msm, steps)
         return lambda: self._finish(msm, steps)
 
     def _site(self, points: memoryview, work: float) -> Site:
@@ -543,8 +543,14 @@ def _check_alike(a: GpuVec, b: GpuVec) -> None:
         raise ValueError("one vector holds values, the other coefficients")
 
 
-def _widths(curve: "Curve", data: memoryview, offset: int, count: int) -> tuple[float, float]:
-    """How many of the scalars are of full width and how many of a single digit, from a sample."""
+def _widths(curve: "Curve", scalars: Any, offset: int, count: int) -> tuple[float, float]:
+    """Shares of the scalars that are of full width and that are a single digit, from a sample.
+
+    Of scalars that only the device has: all of full width.
+    """
+    data = scalars.host if isinstance(scalars, GpuScalars) else None
+    if data is None:
+        return 1.0, 0.0
     full = short = 0
     taken = min(count, SAMPLE)
     for k in range(taken):
@@ -555,4 +561,4 @@ def _widths(curve: "Curve", data: memoryview, offset: int, count: int) -> tuple[
             full += 1
         elif bits > 0:
             short += 1
-    return count * full / taken, count * short / taken
+    return full / taken, short / taken

@@ -121,8 +121,9 @@ class Event:
 
     def __init__(self, cuda: ctypes.CDLL) -> None:
         self._cuda, self.handle = cuda, ctypes.c_void_p()
-        if cuda.cuEventCreate(ctypes.byref(self.handle), 0) != 0:
-            raise MissingError("the GPU gives no more events; nothing was written")
+        status = cuda.cuEventCreate(ctypes.byref(self.handle), 0)
+        if status != 0:  # also how a fault of earlier work shows
+            raise MissingError(f"the GPU gives no event (CUDA error {status}); nothing was written")
 
     def __del__(self) -> None:
         if self.handle:
@@ -168,7 +169,10 @@ class Device:
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Any] = {}
         self._shared: dict[tuple[str, str], int] = {}
-        self.compute, self.copy, self.sort = driver.Stream(), driver.Stream(), driver.Stream()
+        try:
+            self.compute, self.copy, self.sort = (driver.Stream() for _ in range(3))
+        except driver.Error as error:
+            raise MissingError(f"GPU {index} ({self.name}) gives no streams: {error}") from None
         self.fingerprints: dict[str, str] = {}
         self._sources: dict[str, gpu_build.Sources] = {}
         self._told: dict[str, str] = {}

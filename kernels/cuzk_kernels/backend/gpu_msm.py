@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WORD = 4
 SCALAR_BYTES = 32
 MIN_SEGMENT, MAX_SEGMENT = 32, 1024
+MOST_SEGMENTS = 1 << 20  # beyond one a bucket: their sums take memory
 SCAN_TILE = 4096
 MIN_BITS, MAX_BITS = 4, 22
 LARGE = 10_000
@@ -146,11 +147,14 @@ class Msm:
 
     def __init__(
         self, device: "Device", curve: "Curve", group: int, bases: Bases, scalars: int, bits: int,
-        ready: "Event | None" = None,
+        ready: "Event | None" = None, widths: tuple[float, float] = (1.0, 0.0),
     ) -> None:  # fmt: skip
-        """ready: when the scalars are there; without it, after everything enqueued so far."""
+        """ready: when the scalars are there; without it, after everything enqueued so far.
+
+        widths: the shares of scalars that are of full width and of one digit.
+        """
         self.device, self.curve, self.group = device, curve, group
-        self.bases, self.scalars, self.ready = bases, scalars, ready
+        self.bases, self.scalars, self.ready, self._widths = bases, scalars, ready, widths
         self.lanes = group
         self.windows = Windows.of(curve.r.bit_length(), bits)
         self.buckets = self.windows.buckets
@@ -190,9 +194,12 @@ class Msm:
     def _sort(self, first: int, last: int, pieces: Iterable[tuple[int, int]]) -> Round:
         device, windows, n, take = self.device, self.windows, last - first, self._take_sort
         total = n * windows.number
-        # Segments long enough that an ordinary bucket is one, short enough that the last leave none waiting.
-        limit = max(MIN_SEGMENT, 2 * total // self.buckets, total // (8 * self._units))
-        limit = min(MAX_SEGMENT, limit)
+        # Segments long enough that an ordinary bucket is one, short enough that the last leave none waiting:
+        # a bucket of half a million ones is one too, and a segment is added up by a single unit.
+        spread, alike = (int(n * share) for share in self._widths)
+        spread *= windows.number
+        limit = max(2 * spread // self.buckets, (spread + alike) // (8 * self._units), total // MOST_SEGMENTS)
+        limit = min(MAX_SEGMENT, max(MIN_SEGMENT, limit))
         extra = total // limit + 1  # segments beyond the first of a bucket
         self._extra = max(self._extra, extra)
         codes = take(8 * total)

@@ -412,3 +412,36 @@ def test_several_devices_share_the_sums(request):
     assert [sum(site.keeps(points) for points in queries) for site in several.sites] == [2, 1, 1]
     for device in devices:
         assert any(name == "accumulate" for _, name in device.launches)
+
+
+@pytest.mark.parametrize(
+    ("widths", "limit"),
+    [
+        # 4,096 scalars, 30 digits of 8 bits and 2 of 7: 131,072 in 30 * 128 + 2 * 64 = 3,968 buckets.
+        ((1.0, 0.0), 66),
+        # Ones alone fill one bucket: its segments must be short, or one unit adds up a thousand of them.
+        ((0.0, 1.0), 32),
+    ],
+)
+def test_segments_suit_the_digits_there_are(backend, widths, limit):
+    device, seen = backend.device, []
+    launch = device.launch
+
+    def watch(unit, name, grid, block, *arguments, **named):
+        if name == "count_lengths":
+            seen.append(arguments[2])
+        launch(unit, name, grid, block, *arguments, **named)
+
+    n, curve = 4096, curves.BN254
+    data = memoryview(bytearray(curve.encode(1, curve.g1.generator) * n))
+    bases = backend.first.bases(curve, 1, data, n)
+    values = device.alloc(32 * n)
+    device.upload_bytes(values.address, (1).to_bytes(32, "little") * n)
+    msm = gpu_msm.Msm(device, curve, 1, bases, values.address, 8, widths=widths)
+    try:
+        device.launch = watch
+        msm.digits()
+    finally:
+        del device.launch
+        msm.release()
+    assert seen == [max(limit, 4096 * 32 // (8 * msm._units)) if widths[0] else limit]

@@ -135,6 +135,7 @@ def prepared(preparation, made, outputs, **changes):
     assert done.returncode != 0, done.stdout
     assert not any(path.exists() for path in outputs)
     events = {event["event"]: event for event in map(json.loads, done.stdout.splitlines())}
+    assert "error" in events, done.stderr
     assert events["error"]["exit"] == 3 and "proof" not in events
     assert "\n" not in events["error"]["text"]
     return events["error"]["text"]
