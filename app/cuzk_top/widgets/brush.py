@@ -1,9 +1,10 @@
 """Frames straight to the terminal, past Textual's compositor.
 
-The compositor cuts every changed line at the edges of every widget on it, puts it together again and waits for
-its own timer of 60 Hz. Our canvases lie side by side and nothing lies over them, so a changed line of one can be
-written where it stands, at once. The compositor keeps no picture of the screen: what it draws itself, after a
-change of the layout say, it takes from the same strips. Reaches into Textual, whose version is pinned.
+The compositor cuts every changed line at the edges of every widget on it, joins the pieces again and waits
+for its own timer of 60 Hz. Our canvases lie side by side and nothing lies over them, so a changed line of one
+is written where it stands, at once. The compositor keeps no picture of the screen: what it draws itself,
+after a change of the layout say, it takes from the same strips. This reaches into Textual, whose version is
+pinned.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Painted(Protocol):
 
 
 class Brush:
-    """Collects the changed lines of one frame and writes them together; down only between `take` and `lay_down`."""
+    """Collects the changed lines of a frame between `take` and `lay_down`, and writes them together."""
 
     def __init__(self, screen: Screen[None]) -> None:
         self._screen = screen
