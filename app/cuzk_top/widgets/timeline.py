@@ -64,9 +64,7 @@ class Timeline(Widget):
         self._theme = theme
         self._areas = Areas(theme)
         self._looks: Looks | None = None
-        self.canvases = [
-            Canvas(name) for name in ("labels", *(f"tile-{n}" for n in range(TILES)), "numbers")
-        ]
+        self.canvases = [Canvas(name) for name in ("labels", *(f"tile-{n}" for n in range(TILES)), "numbers")]
         self._edges: tuple[int, ...] = ()
         """Screen columns where the canvases begin, and the end of the last."""
         self._made: dict[str, tuple[Hashable, Strip]] = {}
