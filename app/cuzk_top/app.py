@@ -50,9 +50,8 @@ class CuzkTop(App[str]):
         self.push_screen(SessionScreen(self._controls, self.skin, self._clock, self._analyse, self._view))
 
     def on_ready(self) -> None:
-        # What start-up made lives as long as the screen: no need to walk it again in the middle of a frame.
+        # What start-up made lives as long as the screen: no need to walk it again, not even once.
         if not self.is_headless:
-            gc.collect()
             gc.freeze()
 
 

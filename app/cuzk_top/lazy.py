@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import Columns
+from cuzk_top.model import COLUMN_TYPES, Columns
 
 Load = Callable[[str, int, int], NDArray[Any]]
 """A column's rows from `low` to below `high`, dtype as in COLUMN_TYPES."""
@@ -43,6 +43,10 @@ class LazyColumns(Columns):
     def part(self, name: str, low: int, high: int) -> NDArray[Any]:
         """Some rows of one column, without loading the rest of it."""
         return self._load(name, self._low + low, self._low + high)
+
+    def row(self, i: int) -> dict[str, Any]:
+        """As `Columns.row`; only this row is loaded."""
+        return {name: self.part(name, i, i + 1)[0].item() for name in COLUMN_TYPES}
 
     def take(self, which: Any) -> Columns:
         """As `Columns.take`; nothing is loaded for it."""

@@ -71,7 +71,8 @@ class Merger:
         session.meta = dict(main.session.meta)
         problems = main.problems
         for place, batch in enumerate(probes, 1):
-            parts.append(renamed(place, batch.session.names, self._retracked(place, batch)))
+            retracked = self._retracked(place, batch) if len(batch.columns) else batch.columns
+            parts.append(renamed(place, batch.session.names, retracked))
             self._told[place] = batch.session.meta
             problems += batch.problems
         for told in self._told.values():

@@ -4,8 +4,9 @@ Times are nanoseconds of CLOCK_MONOTONIC as int64. Everything a `Snapshot` holds
 read-only views of columns that only ever grow behind it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,12 +111,15 @@ class Columns:
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every column with its name, in order."""
-        for name in COLUMN_TYPES:
-            yield name, getattr(self, name)
+        return zip(COLUMN_TYPES, _arrays(self), strict=True)
 
     def take(self, which: Any) -> "Columns":
         """The rows that an index array, a mask or a slice selects; a slice copies nothing."""
-        return Columns(*(array[which] for _, array in self.arrays()))
+        return Columns(*[array[which] for array in _arrays(self)])
+
+    def row(self, i: int) -> dict[str, Any]:
+        """Row `i` by column, as Python's numbers."""
+        return {name: array.item(i) for name, array in self.arrays()}
 
     def replace(self, **columns: NDArray[Any]) -> "Columns":
         """The same with some columns exchanged."""
@@ -132,10 +136,14 @@ class Columns:
         made = {}
         for name, kind in COLUMN_TYPES.items():
             value = columns.pop(name, 0)
-            single = isinstance(value, (int, float, np.generic))
-            made[name] = np.full(count, value, kind) if single else np.asarray(value, kind)
-            if len(made[name]) != count:
-                raise ValueError(f"column {name} has {len(made[name])} rows, not {count}")
+            if isinstance(value, (int, float, np.generic)):
+                made[name] = array = np.zeros(count, kind)
+                if value:
+                    array[:] = value
+                continue
+            made[name] = array = np.asarray(value, kind)
+            if len(array) != count:
+                raise ValueError(f"column {name} has {len(array)} rows, not {count}")
         if columns:
             raise TypeError(f"no such columns: {', '.join(columns)}")
         return Columns(**made)
@@ -147,9 +155,11 @@ class Columns:
             return parts[0]
         if not parts:
             return _EMPTY
-        return Columns(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMN_TYPES))
+        return Columns(*map(np.concatenate, zip(*map(_arrays, parts), strict=True)))
 
 
+_arrays: Callable[[Columns], tuple[NDArray[Any], ...]] = attrgetter(*COLUMN_TYPES)
+"""All columns at once: batches are many and small, so what each costs is calls, not rows."""
 _EMPTY = Columns(*(np.empty(0, kind) for kind in COLUMN_TYPES.values()))
 
 
@@ -297,15 +307,16 @@ def span_record(session: Session, columns: Columns, i: int, lane: str) -> SpanRe
     """Row `i` of columns as one value. Raises IndexError when there is no such row."""
     if i < 0:
         i += len(columns)
-    columns = columns.take(slice(i, i + 1))  # of lazy columns, only this row is loaded
-    row = {name: array[0].item() for name, array in columns.arrays()}
+    if not 0 <= i < len(columns):
+        raise IndexError(f"no row {i} of {len(columns)}")
+    row = columns.row(i)
     number = row.pop("name")
     name = session.names[number] if number < len(session.names) else Name(f"<name {number}>")
     flags = row["flags"]
     if flags & FLAG_F64:
-        row["a0"] = columns.a0.view(np.float64)[0].item()
+        row["a0"] = np.int64(row["a0"]).view(np.float64).item()
     if flags & FLAG_F64_A1:
-        row["a1"] = columns.a1.view(np.float64)[0].item()
+        row["a1"] = np.int64(row["a1"]).view(np.float64).item()
     return SpanRecord(
         name=name.text,
         name_id=number,

@@ -45,6 +45,7 @@ TAKEN_OVER = 65_536
 
 LONGEST_NS = 1 << 61
 """Times beyond this, before or after the clock's zero, are of a damaged trace: 73 years leave room to add."""
+EARLIEST_NS = int(np.iinfo(np.int64).min)
 
 RowKey = tuple[int, int, int]
 """Place of the lane, track, depth: sorts into screen order."""
@@ -106,7 +107,7 @@ class _Row:
         self.saved: Columns | None = None  # of a file, in place of `spans`
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
-        self.last_end: int = np.iinfo(np.int64).min
+        self.last_end = EARLIEST_NS
 
     def __len__(self) -> int:
         return len(self.spans) if self.saved is None else len(self.saved)
@@ -289,8 +290,7 @@ class Store:
         for counter, anew, start, end, value in self._gpu.newly_charted():
             if anew:
                 self._counters.pop(counter, None)
-            series = self._counters.setdefault(counter, Growing(_COUNTER_TYPES))
-            series.append({"t_ns": end, "start_ns": start, "value": value})
+            self._series(counter).append({"t_ns": end, "start_ns": start, "value": value})
 
     def _add_runs(self, runs: Iterable[Run]) -> None:
         """Take in a saved trace. Nothing is copied of a run that is in order and of one lane."""
@@ -352,7 +352,7 @@ class Store:
 
     def _adopt(self, key: RowKey, columns: Columns) -> None:
         """Make rows of a file a row of the store."""
-        row = self._rows.setdefault(key, _Row())
+        row = self._row(key)
         start, end = columns.start_ns, columns.end_ns
         in_order = bool((start[1:] >= end[:-1]).all()) and not bool((end < start).any())
         if in_order and not len(row) and int(start[0]) >= -LONGEST_NS and int(end[-1]) <= LONGEST_NS:
@@ -370,9 +370,21 @@ class Store:
             self._claim(key, columns)
             self._add_to_row(key, columns.take(np.lexsort((columns.end_ns, columns.start_ns))))
 
+    def _row(self, key: RowKey) -> _Row:
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Row()
+        return row
+
+    def _series(self, key: str) -> Growing:
+        series = self._counters.get(key)
+        if series is None:
+            series = self._counters[key] = Growing(_COUNTER_TYPES)
+        return series
+
     def _add_to_row(self, key: RowKey, columns: Columns) -> None:
         """Append spans of one row. They come in order of their end, which in a row is order of start too."""
-        row = self._rows.setdefault(key, _Row())
+        row = self._row(key)
         self._kept += row.own()
         start, end = columns.start_ns, columns.end_ns
         in_order = int(start[0]) >= row.last_end and bool((start[1:] >= end[:-1]).all())
@@ -390,7 +402,7 @@ class Store:
         Those that fit between the row's spans are put there; those that overlap go one row deeper, and in the
         deepest are left out and counted as dropped.
         """
-        row = self._rows.setdefault(key, _Row())
+        row = self._row(key)
         columns = columns.replace(end_ns=np.maximum(columns.start_ns, columns.end_ns))
         columns = columns.take(np.lexsort((columns.end_ns, columns.start_ns)))
         held = row.columns()
@@ -428,8 +440,7 @@ class Store:
             which = columns.name == number
             names = self._session.names
             name = names[number].text if number < len(names) else f"<name {number}>"
-            series = self._counters.setdefault(name, Growing(_COUNTER_TYPES))
-            series.append(
+            self._series(name).append(
                 {
                     "t_ns": columns.end_ns[which],
                     "start_ns": columns.start_ns[which],
@@ -469,7 +480,7 @@ class Store:
         for i in range(len(columns)):
             place = int(lanes[i])
             record = span_record(self._session, columns, i, stages.lane_at(place).key)
-            row = self._rows.setdefault((place, record.track, record.depth), _Row())
+            row = self._row((place, record.track, record.depth))
             row.open = record
             row.view = None
 

@@ -26,6 +26,11 @@ def skin(args: argparse.Namespace) -> theme.Theme:
     return theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
 
 
+def load() -> None:
+    """Load the screen's libraries, as `show` does at the latest."""
+    from cuzk_top import app  # noqa: F401, PLC0415 - only where there is a screen
+
+
 def show(controls: SessionControls, args: argparse.Namespace, view: ViewState | None = None) -> str:
     """Open the session screen, at `view` if there is one, until it is left; "quit" or "stop"."""
     from cuzk_top.app import CuzkTop  # noqa: PLC0415 - the screen's libraries load only where there is a screen

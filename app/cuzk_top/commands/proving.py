@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops
     absent = AbsentRing(prover.pid, source, prover.running, clock) if isinstance(source, str) else source
     session = LiveSession(absent, prover.pid, clock, recorder, prover)
     prover.when_over(session.collector.hurry)
-    on_screen = terminal.interactive() and _still_running_after(prover, SCREEN_AFTER_S)
+    on_screen = terminal.interactive() and _still_running_after(prover, SCREEN_AFTER_S, terminal.load)
     left = ""
     try:
         if on_screen:
@@ -98,8 +99,9 @@ def _recorder(args: argparse.Namespace, job: str) -> tuple[Recorder | None, Path
         return None, None
 
 
-def _still_running_after(prover: ProverProcess, seconds: float) -> bool:
+def _still_running_after(prover: ProverProcess, seconds: float, meanwhile: Callable[[], None]) -> bool:
     deadline = time.monotonic() + seconds
+    meanwhile()
     while prover.running() and time.monotonic() < deadline:
         time.sleep(0.01)
     return prover.running()

@@ -102,7 +102,7 @@ def part_of(snapshot: Snapshot, window: Window) -> Interval | None:
 def _spans_in(snapshot: Snapshot, low: int, high: int) -> int:
     """Spans that begin in a stretch."""
     edges = np.array((low, high), np.int64)
-    return sum(int(np.diff(np.searchsorted(row.columns.start_ns, edges))[0]) for row in snapshot.rows)
+    return sum(int(np.subtract(*row.columns.start_ns.searchsorted(edges)[::-1])) for row in snapshot.rows)
 
 
 class Analyst:
@@ -119,6 +119,8 @@ class Analyst:
         self._key: object = None
         self._seen: tuple[object, int] = (None, 0)
         """What was asked for last, and since when."""
+        self._tried: object = None
+        """What was looked at already: finding what part to analyse takes a look at each row."""
         self._came: Insight | None = None
 
     def look(self, snapshot: Snapshot, window: Window, resting: bool) -> Insight:
@@ -133,12 +135,16 @@ class Analyst:
             self._due_ns = max(self._began_ns + EVERY_NS, self._ended_ns + REST * worked)
             if self._came is not None:
                 self.insight, self._came = self._came, None
+        moment = (snapshot.revision, snapshot.now_ns, window)
+        if moment != self._seen[0]:
+            self._seen = (moment, now)
+        still = now >= self._seen[1] + STILL_NS
+        if self._thread is not None or (resting and now < self._due_ns) or (moment, still) == self._tried:
+            return self.insight
+        self._tried = (moment, still)
         part = part_of(snapshot, window)
         key = (snapshot.revision, snapshot.now_ns, part)
-        if key != self._seen[0]:
-            self._seen = (key, now)
-        due = now >= self._due_ns if resting else part is None or now >= self._seen[1] + STILL_NS
-        if self._thread is None and key != self._key and due:
+        if key != self._key and (resting or still or part is None):
             self._key, self._began_ns = key, now
             self._thread = threading.Thread(
                 target=self._run, args=(snapshot, part), name="analysis", daemon=True

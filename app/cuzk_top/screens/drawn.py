@@ -21,6 +21,7 @@ from cuzk_top.screens.pace import Pace
 from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
+from cuzk_top.widgets.brush import Brush
 from cuzk_top.widgets.header import Header, Title
 from cuzk_top.widgets.keys_bar import KeysBar, Prompt
 from cuzk_top.widgets.paint import Line
@@ -88,6 +89,9 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.panel = Panel(theme)
         self.keys = KeysBar(theme)
         self.prompt = Prompt(theme)
+        self._brush = Brush(self)
+        for canvas in (self.header, *self.timeline.canvases, self.panel, self.keys):
+            canvas.brush = self._brush
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -150,10 +154,12 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._facts = self.controls.facts()
             self._compute_figures(layout, now)
         numbers, measured = self._figures.numbers, self._facts.measured
+        self._brush.take()
         self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured, insight))
         if due:
             self._said = words
             self._words(layout)
+        self._brush.lay_down()
 
     def _compute_figures(self, layout: Layout, now: int) -> None:
         """Renew the figures if they are of another moment or window; those of large traces in a thread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from cuzk_top import stages
@@ -62,16 +64,31 @@ class Looks:
     def labels(self, row: DisplayRow) -> Labels:
         """Looks of one display row's cell codes."""
 
-        def name_of(code: int) -> tuple[RowData, str, int]:
-            source, index = row.sources[code >> SOURCE_SHIFT], code & _INDEX
-            if index >= len(source.columns):
-                return source, source.open.name if source.open is not None else "", index
-            number = int(source.columns.name[index])
-            names = self._session.names
-            return source, names[number].text if number < len(names) else "", index
+        columns: dict[int, NDArray[np.uint32]] = {}
+        roles: dict[tuple[int, int], str] = {}
+
+        def number_of(code: int) -> tuple[int, int]:
+            """Place among the row's sources, and the number of the span's name; -1: the open span's."""
+            place, index = code >> SOURCE_SHIFT, code & _INDEX
+            column = columns.get(place)
+            if column is None:
+                column = columns[place] = row.sources[place].columns.name
+            return place, column.item(index) if index < len(column) else -1
+
+        def name_of(place: int, number: int) -> tuple[RowData, str]:
+            source, names = row.sources[place], self._session.names
+            if number < 0:
+                return source, source.open.name if source.open is not None else ""
+            return source, names[number].text if number < len(names) else ""
 
         def role(code: int) -> str:
-            source, name, _ = name_of(code)
+            key = number_of(code)
+            found = roles.get(key)
+            if found is None:
+                found = roles[key] = role_of(*name_of(*key))
+            return found
+
+        def role_of(source: RowData, name: str) -> str:
             if self.search and not self._matches(name):
                 return "held"  # what was not searched for is dull, so that the matches stand out
             gpu = stages.gpu_role(source.lane, name)
@@ -79,7 +96,7 @@ class Looks:
             return "busy" if self.search and own == "held" else own
 
         def texts(code: int) -> tuple[str, ...]:
-            source, name, index = name_of(code)
+            source, name = name_of(*number_of(code))
             if self.search and not self._matches(name):
                 return ()
             letter = source.lane.letter.strip()[:1]
@@ -89,7 +106,8 @@ class Looks:
                 return (f"{letter} {kernel}", letter) if letter else (kernel,)
             short = self._short(name)
             if name == "prove":
-                return (f"proof {index + 1}", str(index + 1), letter)
+                number = (code & _INDEX) + 1
+                return (f"proof {number}", str(number), letter)
             if "." not in name and letter:
                 return (letter,)
             if name.count(".") == 1 and name.startswith("msm."):

@@ -92,13 +92,15 @@ def span_runs(cells: Cells, labels: Labels, ground: Ground, theme: Theme) -> lis
     counts = _merged_texts(cells.merged)
     out: list[Segment] = []
     named: set[int] = set()
+    lefts, rights, splits = cells.left.tolist(), cells.right.tolist(), cells.split.tolist()
     for begin, end in pairwise(starts):
-        left, right, split = int(cells.left[begin]), int(cells.right[begin]), int(cells.split[begin])
+        left, right, split = lefts[begin], rights[begin], splits[begin]
         width = end - begin
+        counted = begin in counts  # and with it the whole run
         if left == right == BLANK:
-            text = "".join(counts.get(x, " ") for x in range(begin, end))
+            text = "".join(counts[x] for x in range(begin, end)) if counted else " " * width
             out += blank_run(text, begin, ground, theme, "ink")
-        elif counts and any(x in counts for x in range(begin, end)):
+        elif counted:
             fill = labels.role(left if left != BLANK else right)
             paint = theme.paint("label", fill, True)
             filler = " " if paint.reverse else theme.pattern(fill)

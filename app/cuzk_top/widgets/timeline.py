@@ -64,9 +64,7 @@ class Timeline(Widget):
         self._theme = theme
         self._areas = Areas(theme)
         self._looks: Looks | None = None
-        self._canvases = [
-            Canvas(name) for name in ("labels", *(f"tile-{n}" for n in range(TILES)), "numbers")
-        ]
+        self.canvases = [Canvas(name) for name in ("labels", *(f"tile-{n}" for n in range(TILES)), "numbers")]
         self._edges: tuple[int, ...] = ()
         """Screen columns where the canvases begin, and the end of the last."""
         self._made: dict[str, tuple[Hashable, Strip]] = {}
@@ -75,7 +73,7 @@ class Timeline(Widget):
         self._ground_kept: tuple[Hashable, Ground] = (None, Ground((), -1))
 
     def compose(self) -> ComposeResult:
-        yield from self._canvases
+        yield from self.canvases
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Nothing of its own: the canvases cover it."""
@@ -84,7 +82,7 @@ class Timeline(Widget):
     @property
     def texts(self) -> list[str]:
         """The lines as they are shown, without their colours."""
-        return ["".join(parts) for parts in zip(*(canvas.texts for canvas in self._canvases), strict=True)]
+        return ["".join(parts) for parts in zip(*(canvas.texts for canvas in self.canvases), strict=True)]
 
     def draw(self, scene: Scene) -> None:
         """Bring the picture up to date."""
@@ -142,11 +140,11 @@ class Timeline(Widget):
         if edges != self._edges:
             self._edges = edges
             self._whole.clear()
-            for canvas, low, high in zip(self._canvases, edges, edges[1:], strict=False):
+            for canvas, low, high in zip(self.canvases, edges, edges[1:], strict=False):
                 canvas.styles.width = high - low
 
     def _show(self, lines: list[list[Strip]]) -> None:
-        for canvas, strips in zip(self._canvases, zip(*lines, strict=True), strict=True):
+        for canvas, strips in zip(self.canvases, zip(*lines, strict=True), strict=True):
             canvas.show(list(strips))
 
     def _keep(self, name: str, key: Hashable, make: Callable[[], Line]) -> Strip:
