@@ -21,7 +21,8 @@ from typing import Any
 
 from cuzk_top import trace as trace_file
 
-SPAN, ASYNC, INSTANT, COUNTER, KERNEL, MEMCPY, MEMSET, UVM, OVERHEAD, SYNC = 1, 2, 3, 4, 5, 6, 7, 8, 9, 13
+SPAN, ASYNC, INSTANT, COUNTER, KERNEL, MEMCPY, MEMSET, UVM, OVERHEAD, FLOW = range(1, 11)
+SYNC = 13
 LASTS = (SPAN, ASYNC, KERNEL, MEMCPY, MEMSET, UVM, OVERHEAD, SYNC)
 FAULTS, OPEN, F64 = 8, 16, 2
 MOST_IDS = 12
@@ -69,6 +70,7 @@ class Trace:
             row["job"] = row["text"] == "prove" or row["text"].startswith("prove.")
             row["claim"] = row["text"] == "gpu.held" or row["text"].startswith("gpu.held.")
         self.by_id = {row["id"]: row for row in self.host if row["id"]}
+        self.flows = [row for row in rows if row["kind"] == FLOW]
         self.marks = [(row["start"], row["text"]) for row in rows if row["kind"] == INSTANT]
         self.counters: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
         for row in rows:
@@ -289,7 +291,8 @@ def cover(
             if held is None or row["depth"] > held["depth"]:
                 best[row["track"]] = row
     if thread in best and not best[thread]["job"]:
-        return best[thread]
+        other = handed_by(of, best[thread])
+        return best[other] if other in best and not best[other]["job"] else best[thread]
     found, most = None, 0
     for track in sorted(best):
         row = best[track]
@@ -297,6 +300,23 @@ def cover(
         if not row["job"] and covered > most:
             found, most = row, covered
     return found
+
+
+def handed_by(of: Trace, span: Row) -> int | None:
+    """The thread that a waiting span waited for: where the arrow that arrived in it began."""
+    if not span["text"].endswith(".wait"):
+        return None
+    for arrived in of.flows:
+        if arrived["a0"] and arrived["track"] == span["track"]:
+            if span["start"] <= arrived["start"] <= span["end"]:
+                for begun in of.flows:
+                    if (
+                        not begun["a0"]
+                        and begun["corr"] == arrived["corr"]
+                        and begun["pid"] == arrived["pid"]
+                    ):
+                        return int(begun["track"])
+    return None
 
 
 def opened_by(of: Trace, before: Row | None, after: Row | None, a: int, b: int) -> Row | None:

@@ -140,7 +140,7 @@ def _effect(cause: Finding, effects: list[Finding]) -> int | None:
     """The effect that a cause explains: the one whose time it shares most."""
     best, most = None, 0
     for place, effect in enumerate(effects):
-        if not effect.ranked or effect.rule == cause.rule:
+        if not effect.ranked or effect.rule in (cause.rule, "stale.build"):  # which lies over everything
             continue
         if cause.device is not None and effect.device is not None and cause.device != effect.device:
             continue

@@ -73,6 +73,9 @@ class Limits:
     """... for this long: NVML is asked five times a second."""
     tail_share: float = 0.05
     """What runs last and alone, from this share of the proof on."""
+    tail_others: float = 0.1
+    """... of a device's streams: where the others had this share of its kernel time. Beside a stream that
+    only prepares the work of the one, that one is not left alone by anybody."""
     silent_ns: int = 2_000_000_000
     """NVML without an answer for this long while a job is open: it is asked five times a second."""
     hung: float = 5.0

@@ -136,6 +136,9 @@ def _gpu_tail(graph: Graph, proof: Proof, kernels: Int64s) -> tuple[Int64s, int]
         return None
     last = ops.track[mine[np.lexsort((mine, ops.end[mine]))[-1]]]
     own, others = mine[ops.track[mine] == last], mine[ops.track[mine] != last]
+    length = ops.end - ops.start
+    if length[others].sum() < graph.scene.limits.tail_others * length[mine].sum():
+        return None
     since = int(ops.end[others].max())
     alone = own[ops.end[own] > since]
     together = bool((ops.start[alone] < since).any())  # two streams did run side by side

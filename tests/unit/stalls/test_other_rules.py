@@ -460,6 +460,16 @@ def test_streams_one_after_another_are_no_tail() -> None:
     assert silent(trace.analyse(10_000), "tail.gpu")
 
 
+def test_a_stream_that_only_prepares_leaves_nobody_alone() -> None:
+    """Sorting has 900 of 10,000 us of kernel time on a stream of its own: less than a tenth."""
+    trace = Trace()
+    stage = trace.span("prove", 0, 10_000)
+    trace.work("sort", 0, 900, stage, stream=1)
+    trace.work("accumulate", 500, 9_600, stage, stream=2)
+    trace.sync(100, 9_990, "context")
+    assert silent(trace.analyse(10_000), "tail.gpu")
+
+
 # -- lost and silent GPUs, hangs, builds --------------------------------------------------------------------
 
 
