@@ -307,15 +307,13 @@ def handed_by(of: Trace, span: Row) -> int | None:
     if not span["text"].endswith(".wait"):
         return None
     for arrived in of.flows:
-        if arrived["a0"] and arrived["track"] == span["track"]:
-            if span["start"] <= arrived["start"] <= span["end"]:
-                for begun in of.flows:
-                    if (
-                        not begun["a0"]
-                        and begun["corr"] == arrived["corr"]
-                        and begun["pid"] == arrived["pid"]
-                    ):
-                        return int(begun["track"])
+        inside = arrived["track"] == span["track"] and span["start"] <= arrived["start"] <= span["end"]
+        if not (arrived["a0"] and inside):
+            continue
+        for begun in of.flows:
+            same = begun["corr"] == arrived["corr"] and begun["pid"] == arrived["pid"]
+            if same and not begun["a0"]:
+                return int(begun["track"])
     return None
 
 
