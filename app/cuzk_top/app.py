@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     Choosing = App[Choice]
 else:
     Choosing = App  # the start screen is loaded where it is shown
+
+SWITCH_S = 0.0005
+"""How long a thread that computes may keep the interpreter from the one that draws. With Python's own 5 ms a
+frame, which asks for it again and again, comes many times 5 ms late."""
 
 
 class CuzkTop(App[str]):
@@ -53,6 +58,7 @@ class CuzkTop(App[str]):
         # What start-up made lives as long as the screen: no need to walk it again, not even once.
         if not self.is_headless:
             gc.freeze()
+            sys.setswitchinterval(SWITCH_S)
 
 
 class StartApp(Choosing):

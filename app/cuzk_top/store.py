@@ -62,6 +62,7 @@ class Growing:
         self._arrays = {name: np.empty(16, kind) for name, kind in types.items()}
         self._low = 0
         self._high = 0
+        self.changes = 0
 
     def __len__(self) -> int:
         return self._high - self._low
@@ -73,6 +74,7 @@ class Growing:
 
     def append(self, parts: dict[str, NDArray[Any]]) -> None:
         """Append rows, one array a column. A large first part is taken over uncopied and must not change."""
+        self.changes += 1
         count = len(next(iter(parts.values())))
         if self._high == 0 and count >= TAKEN_OVER:
             self._arrays = {name: parts[name].view() for name in self._types}
@@ -86,6 +88,7 @@ class Growing:
 
     def drop(self, count: int) -> None:
         """Forget the first rows; the room is given back at the next growth, or now when it is most of it."""
+        self.changes += 1
         self._low += count
         if self._low > self._high // 2:
             self._move(max(16, len(self) * 5 // 4))
@@ -108,6 +111,7 @@ class _Row:
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
         self.last_end = EARLIEST_NS
+        self._seen: tuple[Growing, int, Columns] | None = None
 
     def __len__(self) -> int:
         return len(self.spans) if self.saved is None else len(self.saved)
@@ -115,7 +119,11 @@ class _Row:
     def columns(self) -> Columns:
         if self.saved is not None:
             return self.saved
-        return Columns(*(self.spans[name] for name in COLUMN_TYPES))
+        # Most often only the open span is another than before.
+        if self._seen is None or self._seen[0] is not self.spans or self._seen[1] != self.spans.changes:
+            made = Columns(*[self.spans[name] for name in COLUMN_TYPES])
+            self._seen = (self.spans, self.spans.changes, made)
+        return self._seen[2]
 
     def own(self) -> int:
         """Copy what was a file's, so that more can be put behind it; the number of spans copied."""

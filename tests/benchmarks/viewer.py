@@ -58,7 +58,7 @@ def main() -> None:
     started = time.monotonic()
     viewer = Program(command, scratch)
     seen = b""
-    while b"viewer" not in seen:  # a word of the header: the first frame is there
+    while b"Inspector" not in seen:  # a word of the panel: the first frame is there
         data = viewer.read(30.0)
         if not data:
             sys.exit(f"no screen: {seen.decode(errors='replace')}")

@@ -31,7 +31,7 @@ from cuzk_top.widgets.timeline import Scene, Timeline
 FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
-TABLE_NS = 1_000_000_000
+TABLE_NS = 2_000_000_000
 """The stage table while a session runs; it is many lines of figures."""
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62

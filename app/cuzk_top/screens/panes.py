@@ -46,7 +46,7 @@ def body(shown: Shown, layout: Layout, theme: Theme) -> Body:
         letters = {row.lane.key: row.lane.letter for row in shown.data.rows}
         past = shown.insight.past.stages if shown.insight.past is not None else {}
         head, make = stage_lines.stage_lines(shown.table, letters, shown.insight.last, past, theme, width)
-        return Body([head], len(shown.table), make)
+        return Body([head], len(shown.table), make, (), (shown.table, letters, shown.insight.last, past))
     if shown.tab == "jobs":
         heads, count, make = job_lines.job_lines(shown.insight.jobs, shown.data.now_ns, theme, width)
         return Body(heads, count, make)

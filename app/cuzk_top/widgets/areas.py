@@ -45,7 +45,10 @@ class _Filled:
 
     content: object
     """What it was made from, compared by identity; kept, so that its identity cannot pass to another."""
+    look: Hashable
+    ground: Ground
     under: Hashable
+    """The part of the ground that it covers."""
     pieces: Pieces
     strips: list[Strip]
     """Of the tiles that are filled to their end."""
@@ -215,14 +218,19 @@ class Areas:
         look: Hashable = None,
     ) -> list[Strip]:
         """A strip a tile. The filled part is kept until its content, look or ground changes."""
-        under = (self._ground.part(0, limit), look)
         found = self._filled.get(name)
-        if found is None or found.content is not content or found.under != under:
-            pieces = cut(make(), self._tiles)
-            full = bisect_right(self._tiles, limit) - 1
-            before = (found.pieces, found.strips) if found is not None else None
-            strips = strips_of(pieces[:full], self._tiles, before)
-            found = self._filled[name] = _Filled(content, under, pieces, strips)
+        same = found is not None and found.content is content and found.look == look
+        if found is None or not same or found.ground is not self._ground:
+            under = self._ground.part(0, limit)
+            if found is not None and same and found.under == under:
+                found.ground = self._ground
+            else:
+                pieces = cut(make(), self._tiles)
+                full = bisect_right(self._tiles, limit) - 1
+                before = (found.pieces, found.strips) if found is not None else None
+                strips = strips_of(pieces[:full], self._tiles, before)
+                found = _Filled(content, look, self._ground, under, pieces, strips)
+                self._filled[name] = found
         full = len(found.strips)
         if self._tiles[full] == limit:
             return found.strips + self._blanks[full:]

@@ -29,6 +29,8 @@ class Body(NamedTuple):
     make: Callable[[int], Line]
     foot: Sequence[Line] = ()
     """Lines that stay below those that scroll."""
+    source: object = None
+    """All that the lines are made from, where comparing it is cheaper than making them again."""
 
 
 class Panel(Canvas):
@@ -38,6 +40,7 @@ class Panel(Canvas):
         super().__init__("panel")
         self._theme = theme
         self._made: list[tuple[object, Strip]] = []
+        self._source: object = None
         self.top = 0
         self.head = 1
         """Lines above those that scroll."""
@@ -76,17 +79,21 @@ class Panel(Canvas):
             last = min(count, self.top + room)
             scroll = f"{self.top + 1}-{last} of {count}: J/K"
         self._places = []
-        shown = [self._tabs(tab, count_of, status, scroll, width), *fixed]
-        shown += [body.make(i) for i in range(self.top, min(count, self.top + room))]
-        shown += body.foot
-        shown += [Line(self._theme, width) for _ in range(height - len(shown))]
+        shown = [self._tabs(tab, count_of, status, scroll, width)]
+        source = None if body.source is None else (tab, body.source, self.top, size)
+        if source is None or source != self._source:
+            shown += fixed
+            shown += [body.make(i) for i in range(self.top, min(count, self.top + room))]
+            shown += body.foot
+            shown += [Line(self._theme, width) for _ in range(height - len(shown))]
+        self._source = source
         made: list[tuple[object, Strip]] = []
         for number, line in enumerate(shown[:height]):
             content = (width, *line.segments)
             old = self._made[number] if number < len(self._made) else None
             made.append(old if old is not None and old[0] == content else (content, line.strip()))
-        self._made = made
-        self.show([strip for _, strip in made])
+        self._made = [*made, *self._made[len(made) : height]]
+        self.show([strip for _, strip in self._made])
 
     def _tabs(
         self, tab: str, count_of: Mapping[str, int], status: Sequence[str], scroll: str, width: int
