@@ -1,8 +1,8 @@
 """Make the pictures of the README: ``python screenshots/make.py``.
 
-Draws a recorded trace of three real proofs (tests/data/traces) with the program's own screens, without a
-terminal: the live screen in the middle of the last proof, the stage table, and the inspector on one span.
-Writes SVG, and PNG beside it where Chromium is installed.
+Draws recorded traces of real proofs on an H200 (tests/data/gpu/golden) with the program's own screens,
+without a terminal: the live screen amid a proof with B in G2 on the CPU, the same small, the stage
+table, and the inspector on one copy. Writes SVG, and PNG beside it where Chromium is installed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from cuzk_top.store import Store
 from cuzk_top.theme import Theme
 
 HERE = Path(__file__).resolve().parent
-TRACE = HERE.parent / "tests" / "data" / "traces" / "chain-65533-bls12381.cuzk"
+TRACES = HERE.parent / "tests" / "data" / "gpu" / "golden"
+ON_CPU, DENSE = TRACES / "dense-20-b-g2-cpu.cuzk", TRACES / "dense-20.cuzk"
 SIZE = (120, 36)
+SMALL = (60, 16)
 STAGES_SIZE = (120, 50)
 CHROMIUM_FLAGS = (
     "--headless",
@@ -42,9 +44,10 @@ class Frozen:
     mode = "live"
     deadlines: Mapping[str, int] = {}
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, trace: Path, share: float) -> None:
+        self._trace = trace
         store = Store()
-        store.append(TraceSource(TRACE).poll())
+        store.append(TraceSource(trace).poll())
         whole = store.snapshot()
         replay = Replay(lambda: 0, whole.first_ns, whole.last_ns)
         replay.seek(whole.first_ns + round((whole.last_ns - whole.first_ns) * share))
@@ -72,17 +75,19 @@ class Frozen:
         return ()
 
     def save_buffer(self) -> Path:
-        return TRACE
+        return self._trace
 
     def trace_path(self) -> Path | None:
-        return TRACE
+        return self._trace
 
     def stop(self) -> None: ...
 
 
-async def picture(name: str, share: float, keys: Sequence[str], size: tuple[int, int] = SIZE) -> None:
+async def picture(
+    name: str, trace: Path, share: float, keys: Sequence[str], size: tuple[int, int] = SIZE
+) -> None:
     """One screen as NAME.svg and NAME.png."""
-    app = CuzkTop(Frozen(share), Theme(), clock=lambda: 0)
+    app = CuzkTop(Frozen(trace, share), Theme(), clock=lambda: 0)
     async with app.run_test(size=size) as pilot:
         await pilot.pause(0.3)
         await pilot.press(*keys)
@@ -113,9 +118,10 @@ def to_png(svg: Path) -> None:
 
 async def main() -> None:
     """All pictures."""
-    await picture("live", 0.93, ["0"])
-    await picture("stages", 1.0, ["0", "2"], STAGES_SIZE)
-    await picture("inspector", 0.93, ["0", *["j"] * 9, "comma", "4"])
+    await picture("live", ON_CPU, 0.75, ["0"])
+    await picture("small", ON_CPU, 0.75, ["0"], SMALL)
+    await picture("stages", DENSE, 1.0, ["0", "2"], STAGES_SIZE)
+    await picture("inspector", DENSE, 1.0, ["0", *["j"] * 9, *["full_stop"] * 6, "f", "4"])
 
 
 if __name__ == "__main__":
