@@ -61,13 +61,21 @@ class Title(NamedTuple):
 
 
 def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
-    """The fields that fit, in order, dropping the highest rank first."""
+    """The fields that fit, in order: the highest rank is dropped first, and a short one taken back for a long."""
+
+    def fits(chosen: list[Field]) -> bool:
+        return sum(field.width for field in chosen) + gap * (len(chosen) - 1) <= room
+
     shown = list(fields)
-    while sum(field.width for field in shown) + gap * (len(shown) - 1) > room:
+    while not fits(shown):
         worst = max(shown, key=lambda field: field.rank)
         if worst.rank == 0:
-            break
+            return shown
         shown.remove(worst)
+    for field in sorted((one for one in fields if one not in shown), key=lambda field: field.rank):
+        more = [one for one in fields if one in shown or one is field]
+        if fits(more):
+            shown = more
     return shown
 
 
