@@ -61,7 +61,7 @@ class Title(NamedTuple):
 
 
 def fit(fields: list[Field], room: int, gap: int) -> list[Field]:
-    """The fields that fit, in order: the highest rank is dropped first, and a short one taken back for a long."""
+    """The fields that fit, in order: the highest rank is dropped first; a short one may come back for it."""
 
     def fits(chosen: list[Field]) -> bool:
         return sum(field.width for field in chosen) + gap * (len(chosen) - 1) <= room
