@@ -73,7 +73,8 @@ def screenshot(screen: DrawnSession) -> None:
         except OSError as error:
             problem = error
             continue
-        how = "W saves a trace to reopen" if trace is None else f"cuzk-top replay {reopens.name} reopens it"
-        screen.notice(f"wrote {picture}; {how}")
+        told = picture.name if folder == Path.cwd() else str(picture)
+        how = "W saves a trace to reopen" if trace is None else "cuzk-top replay reopens .view.json"
+        screen.notice(f"wrote {told}; {how}")
         return
     screen.notice(f"no screenshot: {problem}")

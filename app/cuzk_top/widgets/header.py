@@ -197,7 +197,7 @@ class Header(Canvas):
         for number, field in enumerate(fit(fields, room, 2)):
             self._put(line, field, 2 if number else 0)
         if notice:
-            line.right(notice[: max(0, end - 1 - line.x)], end - 1, "ink")
+            line.right(f" {notice[: max(0, end - 2 - line.x)]}", end - 1, "ink")
         if late:
             line.right(against, width - 1 - len(late), "dim").put(late, "label", True, "cost")
         return line
