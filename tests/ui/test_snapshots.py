@@ -37,8 +37,12 @@ def drawn(theme: Theme | None = None, devices: int = 1) -> CuzkTop:
     return sessions.app_of(example.controls(devices), theme, insight=example.insight(devices))
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+everywhere = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+every_look = pytest.mark.parametrize("look", LOOKS)
+
+
+@every_look
+@everywhere
 def test_main(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
     assert snap_compare(drawn(LOOKS[look]), terminal_size=size, run_before=with_keys())
 
@@ -54,11 +58,12 @@ def test_main_in_every_palette(snap_compare: Compare, theme: Theme) -> None:
 PANES = {"stages": ("2",), "jobs": ("3",), "gap": ("n", "4"), "log": ("6",), "explain": ("i",)}
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@every_look
+@everywhere
 @pytest.mark.parametrize("pane", PANES)
-def test_panes(snap_compare: Compare, pane: str, look: str) -> None:
+def test_panes(snap_compare: Compare, pane: str, size: tuple[int, int], look: str) -> None:
     keys = with_keys(*PANES[pane])
-    assert snap_compare(drawn(LOOKS[look]), terminal_size=(100, 30), run_before=keys)
+    assert snap_compare(drawn(LOOKS[look]), terminal_size=size, run_before=keys)
 
 
 def test_two_gpus(snap_compare: Compare) -> None:
@@ -101,8 +106,10 @@ def test_lost_records_are_marked(snap_compare: Compare) -> None:
     assert snap_compare(app, terminal_size=(100, 30), run_before=with_keys())
 
 
-def test_help(snap_compare: Compare) -> None:
-    assert snap_compare(drawn(), terminal_size=(100, 30), run_before=with_keys("question_mark"))
+@every_look
+@everywhere
+def test_help(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
+    assert snap_compare(drawn(LOOKS[look]), terminal_size=size, run_before=with_keys("question_mark"))
 
 
 def test_too_small(snap_compare: Compare) -> None:
@@ -123,5 +130,7 @@ class Places:
         return [Trace("~/.local/state/cuzk-top/demo.cuzk", 3_000_000_000_000, 1_843_200)]
 
 
-def test_start_screen(snap_compare: Compare) -> None:
-    assert snap_compare(StartApp(Places(), Theme()), terminal_size=(100, 30), press=["j"])
+@every_look
+@everywhere
+def test_start_screen(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
+    assert snap_compare(StartApp(Places(), LOOKS[look]), terminal_size=size, press=["j"])
