@@ -38,7 +38,9 @@ class Sums:
 
     def __init__(self, backend, count):
         self.backend, self.count = backend, count
-        data = memoryview(b"".join(secrets.token_bytes(31) + b"\0" for _ in range(count)))
+        words = bytearray(secrets.token_bytes(32 * count))
+        words[31::32] = bytes(count)  # below the field's order
+        data = memoryview(words)
         self.on_gpu = backend.scalars(BLS12_381, data, count)
         self.on_cpu = backend.host.scalars(BLS12_381, data, count)
         generator = BLS12_381.group(1).generator
