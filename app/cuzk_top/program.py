@@ -242,6 +242,9 @@ class Signals:
     def wait(self, seconds: float, program: Program) -> None:
         """Let some time pass, less when a signal comes."""
         came = signal.sigtimedwait(self._numbers, seconds)
+        # We were stopped meanwhile, and went on after the time was up: Python then gives what was never set.
+        if came is not None and came.si_signo not in self._numbers:
+            came = None
         if came is not None and came.si_code != SI_KERNEL:
             program.send(came.si_signo)
         while self._unasked:

@@ -226,32 +226,39 @@ int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
     return called("ActivityPopExternalCorrelationId");
 }
 
-/* A launch as a program makes it: a kernel, and with driver calls on, what was pushed last for it. */
-void stub_launch(const char *name)
+/* A call as a program makes it: with driver calls on, what was pushed last for it, and then its record. */
+static uint32_t call(void)
 {
     static uint32_t corr = 1000;
-    int order;
-    corr++;
-    for (order = 0; order < 2; order++) {
-        uint8_t *record = calloc(1, 256);
-        if (order == 0) {
-            struct { uint32_t kind, external_kind; uint64_t id; uint32_t corr; } external = {39, 3, 0, corr};
-            if (!depth || !kinds[4] || !kinds[39]) {
-                free(record);
-                continue;
-            }
-            external.id = pushed[(depth - 1) & 63];
-            memcpy(record, &external, sizeof external);
-            sizes[count] = 24;
-        } else {
-            uint64_t times[2] = {now() - base, now() - base + 10};
-            uint32_t kind = 10;
-            memcpy(record, &kind, 4);
-            memcpy(record + 16, times, sizeof times);
-            memcpy(record + 92, &corr, 4);
-            memcpy(record + 104, &name, sizeof name);
-            sizes[count] = 216;
-        }
-        records[count++] = record;
+    struct { uint32_t kind, external_kind; uint64_t id; uint32_t corr; } external = {39, 3, 0, ++corr};
+    if (depth && kinds[4] && kinds[39]) {
+        external.id = pushed[(depth - 1) & 63];
+        sizes[count] = 24;
+        records[count] = calloc(1, 256);
+        memcpy(records[count++], &external, sizeof external);
     }
+    return corr;
+}
+
+void stub_launch(const char *name)
+{
+    uint32_t corr = call(), kind = 10;
+    uint64_t times[2] = {now() - base, now() - base + 10};
+    uint8_t *record = calloc(1, 256);
+    memcpy(record, &kind, 4);
+    memcpy(record + 16, times, sizeof times);
+    memcpy(record + 92, &corr, 4);
+    memcpy(record + 104, &name, sizeof name);
+    sizes[count] = 216;
+    records[count++] = record;
+}
+
+/* type: 1 of an event, 3 of a stream, 4 of a context; of a stream alone CUPTI tells which. */
+void stub_wait(uint32_t type, uint32_t stream)
+{
+    struct { uint32_t kind, type; uint64_t start, end; uint32_t corr, context, stream; } sync = {
+        38, type, now() - base, now() - base + 10, call(), 1, type == 3 ? stream : 0xFFFFFFFFu};
+    records[count] = calloc(1, 256);
+    sizes[count] = 56;
+    memcpy(records[count++], &sync, sizeof sync);
 }

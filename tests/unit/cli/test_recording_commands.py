@@ -172,6 +172,27 @@ def test_signals_are_handed_on(
     assert len(trace.open(tmp_path / "t.cuzk").columns) >= 3
 
 
+def test_stopped_and_continued_the_recorder_goes_on(
+    environment: dict[str, str], program: Path, tmp_path: Path
+) -> None:
+    """For longer than it ever waits: the system call is interrupted then, past its time."""
+    command = cuzk("run", "-o", tmp_path / "t.cuzk", "--", sys.executable, program, "print(input())")
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "t.cuzk").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for _ in range(3):
+        time.sleep(0.2)  # it has begun to follow
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGCONT)
+    out, err = process.communicate("gone on\n", timeout=60)
+    assert (process.returncode, out) == (0, "gone on\n"), err
+
+
 def test_a_program_has_the_signals_that_it_would_have_without_us(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

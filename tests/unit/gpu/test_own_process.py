@@ -1,4 +1,4 @@
-"""`cuzk_tracer.gpu` in a Python program: its kernels have the spans that launched them as parents."""
+"""`cuzk_tracer.gpu` in a Python program: kernels and waits have the spans that called for them as parents."""
 
 import json
 import sys
@@ -37,6 +37,10 @@ PROGRAM = """
     thread = threading.Thread(target=work); thread.start(); thread.join()
     with gpu.launches():
         launch(b"no_span")
+    with outer, gpu.launches():
+        stub.stub_wait(3, 14)
+        stub.stub_wait(1, 14)
+    stub.stub_wait(4, 14)
     for _ in range(5):
         gpu.flush()
     from cuzk_tracer import reader
@@ -53,7 +57,15 @@ PROGRAM = """
             if row["kind"] == 5:
                 key = ((int(row["track"]) & 0x7FF) - 1, int(row["parent"]))
                 found[ring.names[int(row["name"])].text] = names.get(key) if key[1] else None
-    print(json.dumps({"problem": problem, "found": found, "writer": cuzk_tracer.writer()}))
+    waits = {}
+    for thread, rows in poll.records:
+        for row in rows:
+            if row["kind"] == 13:
+                key = ((int(row["track"]) & 0x7FF) - 1, int(row["parent"]))
+                name = ring.names[int(row["name"])]
+                waits[name.text] = [names.get(key) if key[1] else None, name.a0, int(row["a0"])]
+    said = {"problem": problem, "found": found, "waits": waits, "writer": cuzk_tracer.writer()}
+    print(json.dumps(said))
 """
 
 
@@ -66,7 +78,7 @@ def run(runs: Runs, **env: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("early", ["", "1"])
 @pytest.mark.parametrize("writer", ["native", "python"])
-def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str, writer: str) -> None:
+def test_kernels_and_waits_have_the_spans_that_called_for_them(runs: Runs, early: str, writer: str) -> None:
     said = run(runs, **({"EARLY": early} if early else {}), CUZK_TRACER=writer)
     if said["writer"] != writer:
         pytest.skip("the C extension was not built")
@@ -74,6 +86,10 @@ def test_kernels_have_the_spans_that_launched_them(runs: Runs, early: str, write
     assert said["found"] == {
         "before": None, "in_outer": "outer", "not_asked": None, "in_inner": "inner", "in_worker": "worker",
         "no_span": None,
+    }  # fmt: skip
+    # the spans that waited; of a stream which one, which CUPTI does not tell of the others
+    assert said["waits"] == {
+        "sync.stream": ["outer", "stream", 14], "sync.event": ["outer", "", 0], "sync.context": [None, "", 0],
     }  # fmt: skip
 
 

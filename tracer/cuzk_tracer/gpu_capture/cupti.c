@@ -185,10 +185,14 @@ static void decode(const void *record)
         put(OVERHEAD, cuzk_gpu__name(overhead_name(at.overhead->what), NULL, NULL), at.overhead->start,
             at.overhead->end, (struct place){NO_DEVICE, 0, 0}, 0, 0, 0, 0);
         return;
-    case CUPTI__KIND_SYNCHRONIZATION:
-        put(SYNC, cuzk_gpu__name(sync_name(at.sync->type), NULL, NULL), at.sync->start, at.sync->end,
-            (struct place){NO_DEVICE, at.sync->context, at.sync->stream}, 0, 0, at.sync->corr, 0);
+    case CUPTI__KIND_SYNCHRONIZATION: {
+        const struct cupti__synchronization *s = at.sync;
+        int of_stream = s->type == 2 || s->type == 3; /* of the others no stream is told */
+        put(SYNC, cuzk_gpu__name(sync_name(s->type), of_stream ? "stream" : NULL, NULL), s->start, s->end,
+            (struct place){NO_DEVICE, s->context, s->stream}, of_stream ? s->stream : 0, 0, s->corr,
+            parent_of(s->corr));
         return;
+    }
     case CUPTI__KIND_EXTERNAL_CORRELATION:
         pending[at.external->corr % PENDING].corr = at.external->corr;
         pending[at.external->corr % PENDING].parent = at.external->external;
