@@ -340,7 +340,7 @@ class Device:
         """Zeros, in stream order; size is a multiple of 4."""
         if size:
             self.attach()
-            timed = self._timed()
+            timed = self._timed(stream)
             status = self._cuda.cuMemsetD32Async(
                 ctypes.c_uint64(target), 0, ctypes.c_size_t(size // 4), self._stream(stream)
             )
@@ -359,7 +359,7 @@ class Device:
             function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
             self._shared[unit, name] = shared
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
-        timed = self._timed()
+        timed = self._timed(stream)
         try:
             function.prepared_async_call(
                 (x, y, 1), (block, 1, 1), stream or self.compute, *arguments, shared_size=shared
