@@ -21,11 +21,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from cuzk_top import stages
+from cuzk_top.errors import RingError
 from cuzk_top.model import KIND_GPU_KERNEL, KIND_GPU_MEMCPY, Snapshot
 from cuzk_top.sources.ring import RingSource
 from cuzk_top.store import Store
@@ -94,7 +96,8 @@ def follow(process: "subprocess.Popen[bytes]", folder: Path) -> Snapshot:
     while True:
         over = process.poll() is not None
         if source is None and (rings := list((folder / "cuzk").glob("*.ring"))):
-            source = RingSource(rings[0], time.monotonic_ns)
+            with suppress(RingError):  # it is only just being made
+                source = RingSource(rings[0], time.monotonic_ns)
         if source is not None:
             batch = source.poll()
             store.append(batch)
