@@ -128,6 +128,8 @@ def test_jobs_say_who_holds_what_and_how_late() -> None:
     assert " ".join(text(make(1)).split()) == "porep-1000-6 porep-32g done 38.9 s DDDDDDDDDD - 0 s -"
     narrow = job_lines.job_lines(example.JOBS, SNAP.now_ns, THEME, 60)[0][0]
     assert text(narrow).split() == ["job", "age", "stage", "left", "late"]
+    long = replace(example.JOBS[0], kind="chain-20-bls12381-of-many-words")
+    assert long.kind in text(job_lines.job_lines([long], SNAP.now_ns, THEME, 160)[2](0))
     failed = replace(example.JOBS[0], state="failed")
     assert "failed" in text(job_lines.job_lines([failed], SNAP.now_ns, THEME, 140)[2](0))
     assert job_lines.job_lines([], SNAP.now_ns, THEME, 120)[1] == 1

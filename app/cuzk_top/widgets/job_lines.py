@@ -41,7 +41,14 @@ def columns_for(jobs: Sequence[Job], width: int) -> list[tuple[str, int]]:
             break
         shown = [column for column in shown if column[0] != name]
     spare = width - 3 - sum(size for _, size in shown)
-    return [(name, size + max(-8, min(16, spare)) if name == "stage" else size) for name, size in shown]
+    sizes = dict(shown)
+    if "kind" in sizes:  # a name of a circuit that is cut says little: it comes first
+        longest = 1 + max((len(job.kind) for job in jobs), default=0)
+        wanted = max(0, longest - sizes["kind"])
+        sizes["kind"] += min(wanted, max(0, spare))
+        spare -= min(wanted, max(0, spare))
+    sizes["stage"] += max(-8, min(16, spare))
+    return list(sizes.items())
 
 
 def job_lines(
