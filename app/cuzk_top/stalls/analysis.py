@@ -114,6 +114,8 @@ def _with(draft: Draft, saved: int) -> Draft:
     line = f"saved = {figures.spaced(saved)}: the proof's end without it, over the recorded edges"
     if not saved:
         line = "hidden: without it something else takes as long"
+    if draft.cut is None:
+        line = "saves nothing here: no recorded edge of a proof leads through it"
     arithmetic = (*draft.finding.arithmetic, line)
     return replace(draft, finding=replace(draft.finding, saved_ns=saved, arithmetic=arithmetic))
 

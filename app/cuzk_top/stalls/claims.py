@@ -38,10 +38,6 @@ def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
     unused = intervals.both(whole, idle)
     total, lost = intervals.length(whole), intervals.length(unused)
     what = records.text(int(host.name[mine[0]]))
-    threads = {}
-    for track in np.unique(host.track[mine]).tolist():
-        own = mine[host.track[mine] == track]
-        threads[int(track)] = intervals.both(union(host.start[own], host.end[own]), idle)
     return Draft(
         Finding(
             "host.claim",
@@ -55,11 +51,13 @@ def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
             f"{what} claims {figures.spaced(total)} of GPU {device}, its work covers "
             f"{figures.spaced(total - lost)}",
             f"fires when device work covers less than {share(scene.limits.claim)} of a claim",
-            (f"{len(mine):,} claims, {figures.spaced(lost)} of them without device work",),
+            (
+                f"{len(mine):,} claims, {figures.spaced(lost)} of them without device work",
+                "given back meanwhile, the GPU serves others sooner (see lock.wait), this proof not",
+            ),
             evidence(records, mine, host.end[mine] - host.start[mine]),
             incomplete=scene.lost,
         ),
-        Cut(threads),
         cause=True,
     )
 
@@ -93,10 +91,13 @@ def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: f
     lost = np.array([intervals.length(one[2]) for one in group])
     worst = int(np.argmax(lost))
     holder = described(records, host, int(holders[worst]))
-    track = records.session.tracks.get(int(host.track[holders[worst]]))
-    thread = track.label if track is not None else f"thread {int(host.track[holders[worst]])}"
+    number = int(host.track[holders[worst]])
+    track = records.session.tracks.get(number)
+    thread = track.label if track is not None else f"thread {number}"
+    others = len(np.unique(host.track[holders])) - 1
+    thread += f" and {others} other{'s' if others > 1 else ''}" if others else ""
     where = union(np.concatenate([one[2][0] for one in group]), np.concatenate([one[2][1] for one in group]))
-    since = int(host.start[holders[worst]])
+    since, bare = int(host.start[holders[worst]]), figures.spaced(int(lost.sum()))
     return Draft(
         Finding(
             "lock.wait",
@@ -107,12 +108,14 @@ def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: f
             0,
             None,
             len(group),
-            f"waited for GPU {device}{times(len(group))}: held by {holder} on {thread} since "
-            f"{when(scene, since)}, which left it idle for {figures.spaced(int(lost.sum()))}",
-            f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) "
-            f"of waits "
-            "while the holder's device idles",
-            (f"{len(group):,} waits, {figures.spaced(int(lost.sum()))} of them while GPU {device} was idle",),
+            f"waited {bare} for an idle GPU {device}: held by {thread} since {when(scene, since)}"
+            f"{times(len(group))}",
+            f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) of "
+            "waits while the holder's device idles",
+            (
+                f"{len(group):,} waits, {bare} of them while GPU {device} was idle, claimed by {holder}",
+                f"the longest such begins at {when(scene, int(host.start[waits[worst]]))}",
+            ),
             evidence(records, np.concatenate([waits, holders]), np.concatenate([lost, lost])),
         ),
         Cut(

@@ -97,6 +97,7 @@ def _draft(graph: Graph, mine: Int64s, excess: Int64s, median: Int64s, usual: fl
         text = f"{figures.si(major)} major fault{plural} in {what}{times(len(mine))}: pages read from a disk"
     else:
         text = f"{figures.si(minor)} minor faults in {what}{times(len(mine))}: first touch"
+    text += f", {figures.spaced(over)} longer"
     return Draft(
         Finding(
             "fault.burst",
