@@ -60,9 +60,10 @@ def _told(counter: CounterData, snapshot: Snapshot) -> Entry:
     unit = f" {counter.unit}" if counter.unit else ""
     last, most = float(counter.value[count - 1]), highest(counter, count)
     sampled = f"{figures.count(count)} sample{'s' if count > 1 else ''}"
-    if not counter.key.endswith(".kernel"):  # which is known of every moment
-        period = int(np.median(counter.t_ns[:count] - counter.start_ns[:count]))
-        sampled += f", each of {figures.spaced(period)}" if period else ""
+    period = int(np.median(counter.t_ns[:count] - counter.start_ns[:count]))
+    sampled += f", each of {figures.spaced(period)}" if period else ""
+    if counter.key.endswith(".kernel"):
+        sampled = "known of every moment"
     return Entry(
         counter.label,
         f"{counter.kind}: {source(counter.key)}; {sampled}; last {_figure(last)}, highest "
