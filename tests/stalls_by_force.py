@@ -715,9 +715,8 @@ def waits(of: Trace) -> list[Row]:
         holder = max(others, key=lambda row: row["end"])
         a, b = max(wait["start"], holder["start"], of.first), min(wait["end"], holder["end"], of.now)
         if b > a:
-            groups[holder["name"], holder["a0"]].append(
-                (wait, holder, shared([(a, b)], unused(of, holder["a0"])))
-            )
+            long = [(low, high) for low, high in unused(of, holder["a0"]) if high - low >= 50_000]
+            groups[holder["name"], holder["a0"]].append((wait, holder, shared([(a, b)], long)))
     found = []
     for (_, device), group in groups.items():
         if sum(total(bad) for _, _, bad in group) > 0.005 * of.job_ns:

@@ -122,13 +122,12 @@ def copied(graph: Graph) -> Arrivals:
     fits = np.isin(ops.name, pageable) & ((ops.a0 > STAGED_BYTES) | np.isin(ops.name, down))
     fits &= (graph.launch_track >= 0) & (ops.corr > 0) & (ops.end - ops.start > clock)
     copies = np.flatnonzero(fits)
-    until = np.minimum(ops.end[copies], _next_call(graph, copies))
+    until = ops.end[copies]
     if len(copies):
         until = np.minimum(until, records.host.end[records.launcher[copies]])
-    held = until >= ops.end[copies] - clock
+        until = np.minimum(until, _next_call(graph, copies))
+    held = (until >= ops.end[copies] - clock) & _stays(graph, copies)
     copies, until = copies[held], until[held]
-    still = np.array([_stays(graph, int(op)) for op in copies], dtype=bool)
-    copies, until = copies[still], until[still]
     track, start = graph.launch_track[copies], ops.start[copies]
     return Arrivals(track, start, until, until, copies, np.full(len(copies), -1, np.int64))
 
@@ -150,12 +149,15 @@ def _next_call(graph: Graph, which: Int64s) -> Int64s:
     return found
 
 
-def _stays(graph: Graph, op: int) -> bool:
-    """Whether no span of the thread that gave this work began or ended while it ran."""
-    clock, ops = graph.scene.limits.clock_ns, graph.records.ops
-    at = graph.hosts.innermost(int(graph.launch_track[op])).at
-    first = np.searchsorted(at, ops.start[op] + clock, side="left")
-    return bool(first == np.searchsorted(at, ops.end[op] - clock, side="right"))
+def _stays(graph: Graph, which: Int64s) -> Bools:
+    """Of each whether no span of the thread that gave it began or ended while it ran."""
+    clock, ops, tracks = graph.scene.limits.clock_ns, graph.records.ops, graph.launch_track[which]
+    found = np.zeros(len(which), dtype=bool)
+    for track in np.unique(tracks).tolist():
+        at, mine = graph.hosts.innermost(track).at, tracks == track
+        first = np.searchsorted(at, ops.start[which[mine]] + clock, side="left")
+        found[mine] = first == np.searchsorted(at, ops.end[which[mine]] - clock, side="right")
+    return found
 
 
 def _awaited_pairs(graph: Graph) -> tuple[Int64s, Int64s]:

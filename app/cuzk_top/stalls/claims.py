@@ -63,10 +63,10 @@ def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
 
 
 def waited(graph: Graph) -> list[Draft]:
-    """Waits while the holder's device idles, by who holds it."""
+    """Waits while the holder's device idles for longer than a launch takes, by who holds it."""
     scene, host = graph.scene, graph.records.host
     least = scene.limits.wait_share * scene.proof_ns
-    idle = {device.index: device.idle for device in scene.devices}
+    idle = {device.index: _longer(device.idle, scene.limits.launch_ns) for device in scene.devices}
     groups: dict[tuple[str, int], list[tuple[int, int, Set]]] = {}
     for wait in graph.wait_spans.tolist():
         holder = graph.holder(wait)
@@ -83,6 +83,12 @@ def waited(graph: Graph) -> list[Draft]:
         for (_, device), group in groups.items()
         if sum(intervals.length(bad) for _, _, bad in group) > least
     ]
+
+
+def _longer(of: Set, least: int) -> Set:
+    """The intervals of at least this length: between kernels that follow one another nobody is idle."""
+    start, end = of
+    return start[end - start >= least], end[end - start >= least]
 
 
 def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: float) -> Draft:
@@ -111,7 +117,7 @@ def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: f
             f"waited {bare} for an idle GPU {device}: held by {thread} since {when(scene, since)}"
             f"{times(len(group))}",
             f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) of "
-            "waits while the holder's device idles",
+            f"waits while the holder's device idles for {figures.spaced(scene.limits.launch_ns)} or more",
             (
                 f"{len(group):,} waits, {bare} of them while GPU {device} was idle, claimed by {holder}",
                 f"the longest such begins at {when(scene, int(host.start[waits[worst]]))}",

@@ -11,11 +11,9 @@ from cuzk_top.stalls.draft import Draft, described, evidence, share, times
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.intervals import Int64s, Set
+from cuzk_top.stalls.records import WORKER
 from cuzk_top.stalls.scene import Proof
 from cuzk_top.stalls.whatif import Cut
-
-WORKER = ".worker"
-"""Ending of the names of spans of a stage's worker threads, which are part of it."""
 
 
 def cpu(graph: Graph) -> list[Draft]:

@@ -55,11 +55,11 @@ class Run:
                 streams[COPIES] = start + b - less
                 self.ids[1, number] = (start, streams[COPIES])
                 if trace:
-                    stage = trace.span(f"copy {number}", now, streams[COPIES] + 1)
+                    stage = trace.span(f"copy {number}", now, streams[COPIES])
                     trace.work(
                         "memcpy.h2d.pageable", start, streams[COPIES], stage, stream=COPIES, size=1 << 20
                     )
-                now = streams[COPIES] + 1
+                now = streams[COPIES]
             elif what == "sync":
                 until = max([now, *streams.values()])
                 if trace:

@@ -252,6 +252,7 @@ def test_a_wait_for_a_gpu_leads_to_its_holder() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(programs())
 def test_the_path_has_no_gap_and_nothing_changed_changes_nothing(
     program: tuple[list[Instruction], list[Instruction]],
@@ -266,7 +267,7 @@ def test_the_path_has_no_gap_and_nothing_changed_changes_nothing(
     assert all(step.end_ns > step.start_ns for step in steps)
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(programs(), st.data())
 def test_what_closing_saves_is_what_the_program_saves(
     program: tuple[list[Instruction], list[Instruction]], data: st.DataObject

@@ -367,6 +367,14 @@ def test_a_wait_for_a_gpu_that_its_holder_leaves_idle() -> None:
     assert found.threshold.startswith("fires over 0.5 % of the proof (50.0 us) of waits")
 
 
+def test_gaps_between_kernels_are_not_the_holders_idling() -> None:
+    """Of the 4 ms of the wait 2 ms are gaps of 40 us, in which the next kernel was on its way."""
+    trace = locked(5_000)
+    for at in range(0, 5_000, 80):
+        trace.work("kernel", at, at + 40)
+    assert silent(trace.analyse(10_000), "lock.wait")
+
+
 def test_a_wait_for_a_gpu_that_works_is_no_stall() -> None:
     assert silent(locked(50).analyse(10_000), "lock.wait")
     assert not silent(locked(51).analyse(10_000), "lock.wait")
