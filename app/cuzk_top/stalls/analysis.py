@@ -55,7 +55,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
     whatif = WhatIf(Paths(graph), limits.most_steps)
     idles = idle.find(graph)
     drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
-    measured = _measured(whatif, _told_apart(drafts))
+    measured = _measured(whatif, _told_apart(_by_gpu(seen, drafts)))
     path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
     return Analysis(
         (seen.low, seen.high),
@@ -86,6 +86,19 @@ def _no_device(snapshot: Snapshot) -> str | None:
     meta = snapshot.session.meta
     why = meta.get("gpu.problem") or meta.get("missing.gpu.0.util") or "no kernels or copies were recorded"
     return f"no device data: {why}"
+
+
+def _by_gpu(seen: Scene, drafts: list[Draft]) -> list[Draft]:
+    """With sentences that say which GPU it is, where several were used."""
+    if sum(device.used for device in seen.devices) < 2:
+        return drafts
+    found = []
+    for draft in drafts:
+        one = draft.finding
+        if one.device is not None and f"GPU {one.device}" not in one.sentence:
+            one = replace(one, sentence=f"GPU {one.device}: {one.sentence}")
+        found.append(replace(draft, finding=one))
+    return found
 
 
 def _told_apart(drafts: list[Draft]) -> list[Draft]:

@@ -99,6 +99,7 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
             other
             for one, other in zip(large, around, strict=True)
             if _name(graph, found, one) == _name(graph, found, group)
+            and found.device[one[0]] == found.device[group[0]]
         ]
         tell = ""
         if reason in (HOST, UNKNOWN) and len(alike) > 1:

@@ -120,6 +120,19 @@ def test_groups_that_waited_for_the_same_are_told_apart_in_few_words() -> None:
     ]
 
 
+def test_of_several_gpus_each_sentence_says_which() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    stage = trace.span("msm", 0, 10)
+    trace.span("synthesis", 10, 900)
+    for device in (0, 1):
+        trace.work("kernel", 10, 100 * (device + 1), stage, device=device)
+        trace.work("kernel", 900, 1_000, stage, device=device)
+    found = [f for f in trace.analyse(1_000).findings if f.rule == "idle.host"]
+    said = {f.sentence for f in found if "synthesis" in f.sentence}
+    assert said == {"GPU 0: waited 800 us for synthesis", "GPU 1: waited 700 us for synthesis"}
+
+
 def test_partitions_are_named_with_their_share() -> None:
     trace = Trace(arguments={"synthesis": ("partition", "")})
     trace.span("prove", 0, 10_000)
