@@ -494,10 +494,11 @@ def faults(of: Trace) -> list[Row]:
 
 
 def memory(of: Trace) -> list[Row]:
-    """Falls of resident memory; calls are left to the unit tests, by their names."""
+    """Falls of resident memory, by the span in which they happened."""
     samples = [sample for sample in of.counters.get("host.rss", []) if of.first < sample[1] <= of.now]
     peak = max((value for _, _, value in samples), default=0.0)
-    found, i = [], 0
+    groups: dict[int, list[tuple[int, int, Row | None]]] = defaultdict(list)
+    i = 0
     while i + 1 < len(samples):
         if samples[i + 1][2] >= samples[i][2]:
             i += 1
@@ -515,9 +516,15 @@ def memory(of: Trace) -> list[Row]:
                     covered = min(row["end"], b) - max(row["start"], a)
                     if covered >= 0.6 * (b - a) and (span is None or row["depth"] > span["depth"]):
                         span = row
-            found.append(finding("dealloc", None, 0, 1, [[a, b]], [span["id"]] if span else []))
+            groups[span["name"] if span else -1].append((a, b, span))
         i = j
-    return found
+    return [
+        finding(
+            "dealloc", None, 0, len(group), joined([(a, b) for a, b, _ in group]),
+            ids([(span, b - a) for a, b, span in group if span]),
+        )
+        for group in groups.values()
+    ]  # fmt: skip
 
 
 def hangs(of: Trace) -> list[Row]:
@@ -554,6 +561,9 @@ def hangs(of: Trace) -> list[Row]:
         )
         cpu = load.get("host.cpu", [])
         used = statistics.mean(cpu) >= 2 if cpu else None
+        known = sum(end - start for start, end, _ in of.counters["host.cpu"] if start >= a and end <= b)
+        if of.counters["host.cpu"] and known < (b - a) / 2:  # the recorder itself stood still
+            continue
         if moves or works or busy or used:
             continue
         others = [
@@ -568,16 +578,25 @@ def hangs(of: Trace) -> list[Row]:
     return found
 
 
+MSM = {"msm.h", "msm.l", "msm.a", "msm.b_g1", "msm.b_g2"}
+
+
+def lane(row: Row) -> str:
+    """Which multiplication a span is of, by the first two parts of its name; "" for none."""
+    name = ".".join(row["text"].split(".")[:2])
+    return name if name in MSM else ""
+
+
 def tails(of: Trace) -> list[Row]:
     """Multiplications of threads that run on alone."""
-    groups: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+    groups: dict[str, list[tuple[list[Row], list[tuple[int, int]]]]] = defaultdict(list)
     for proof in of.host:
         if not proof["job"]:
             continue
         sums = [
             row
             for row in of.host
-            if row["text"].startswith("msm.")
+            if lane(row)
             and not row["text"].endswith(".wait")
             and row["on"] != "async" and not row["flags"] & OPEN
             and row["start"] >= proof["start"] and row["end"] <= proof["end"]
@@ -586,23 +605,125 @@ def tails(of: Trace) -> list[Row]:
             continue
         ended = max(row["end"] for row in sums)
         last = min((row for row in sums if row["end"] == ended), key=lambda row: row["depth"])
-        beside = [op for op in of.ops if op["end"] > last["start"] and op["start"] < ended]
+        mine = [row for row in sums if row["track"] == last["track"] and lane(row) == lane(last)]
+        if any(of.launcher(op) in mine for op in of.ops):
+            continue
+        begun = min(row["start"] for row in mine)
+        beside = [op for op in of.ops if op["end"] > begun and op["start"] < ended]
         beside += [
             row
             for row in of.host
             if row["track"] != last["track"] and row["on"] != "async" and not row["job"] and not row["claim"]
-            and row["end"] > last["start"] and row["start"] < ended
+            and not row["text"].endswith(".wait")
+            and not (row["text"].endswith(".worker") and lane(row) == lane(last))
+            and row["end"] > begun and row["start"] < ended
         ]  # fmt: skip
-        since = max((row["end"] for row in beside), default=None)
-        if since is not None and ended - since > 0.05 * (proof["end"] - proof["start"]):
-            groups[last["name"]].append((last, since))
-    return [
-        finding(
-            "tail.cpu", None, 0, len(group), joined([(since, row["end"]) for row, since in group]),
-            ids([(row, row["end"] - since) for row, since in group]),
-        )
-        for group in groups.values()
-    ]  # fmt: skip
+        if beside and max(row["end"] for row in beside) < ended:
+            since = max(row["end"] for row in beside)
+            alone = shared(merged([(row["start"], row["end"]) for row in mine]), [(since, ended)])
+            if total(alone) > 0.05 * (proof["end"] - proof["start"]):
+                groups[lane(last)].append((mine, alone))
+    found = []
+    for group in groups.values():
+        weighted = [
+            (row, total(shared([(row["start"], row["end"])], alone)))
+            for mine, alone in group
+            for row in mine
+            if row["end"] > row["start"]
+        ]
+        weighted = [(row, weight) for row, weight in weighted if weight]
+        where = joined([piece for _, alone in group for piece in alone])
+        found.append(finding("tail.cpu", None, 0, len(group), where, ids(weighted)))
+    return found
+
+
+WORDS = {
+    "alloc": {"pin", "register", "mlock", "mmap"},
+    "dealloc": {"unpin", "unregister", "munmap", "malloc_trim", "free", "drop"},
+}
+
+
+def calls(of: Trace) -> list[Row]:
+    """Spans of calls that allocate or free, by the words of their names."""
+    found = []
+    for rule, words in WORDS.items():
+        named = [
+            row
+            for row in of.host
+            if row["on"] != "async" and words & set(re.split("[._ :/]", row["text"]))
+            and row["end"] > of.first and row["start"] < max(of.now, of.first)
+        ]  # fmt: skip
+        if total(shared(merged([(row["start"], row["end"]) for row in named]), of.jobs)) <= 0.01 * of.job_ns:
+            continue
+        for name in {row["name"] for row in named}:
+            mine = [row for row in named if row["name"] == name]
+            where = joined([(row["start"], row["end"]) for row in mine])
+            weighted = [(row, row["end"] - row["start"]) for row in mine]
+            found.append(finding(rule, None, 0, len(mine), where, ids(weighted)))
+    return found
+
+
+# -- claims --------------------------------------------------------------------------------------------------
+
+
+def unused(of: Trace, device: int) -> list[tuple[int, int]]:
+    """When a device did nothing."""
+    busy = merged([(op["start"], op["end"]) for op in of.ops if op["device"] == device])
+    return inverse(busy, of.first, max(of.now, of.first))
+
+
+def claims(of: Trace) -> list[Row]:
+    """Claims that device work covers less than 70 % of."""
+    found = []
+    for device in {op["device"] for op in of.ops}:
+        idle = unused(of, device)
+        low = []
+        for row in of.host:
+            a, b = max(row["start"], of.first), min(row["end"], of.now)
+            mine = row["claim"] and row["a0"] == device and row["end"] > row["start"]
+            if mine and (b - a) - total(shared([(a, b)], idle)) < 0.7 * (b - a):
+                low.append(row)
+        if low:
+            where = joined(shared(merged([(row["start"], row["end"]) for row in low]), idle))
+            weighted = [(row, row["end"] - row["start"]) for row in low]
+            found.append(finding("host.claim", device, 0, len(low), where, ids(weighted)))
+    return found
+
+
+def waits(of: Trace) -> list[Row]:
+    """Waits for a device that another thread claims and leaves idle."""
+    groups: dict[tuple[Any, ...], list[tuple[Row, Row, list[tuple[int, int]]]]] = defaultdict(list)
+    claims_ = [row for row in of.host if row["claim"]]
+    for wait in of.host:
+        if not wait["text"].endswith(".wait") or wait["on"] == "async":
+            continue
+        own = [
+            row
+            for row in claims_
+            if row["track"] == wait["track"] and row["start"] >= wait["start"] and row["end"] > wait["end"]
+        ]
+        device = min(own, key=lambda row: row["start"])["a0"] if own else None
+        others = [
+            row
+            for row in claims_
+            if row["track"] != wait["track"]
+            and row["start"] < wait["end"] and row["end"] > wait["start"]
+            and device in (None, row["a0"])
+        ]  # fmt: skip
+        if not others or len({row["a0"] for row in others}) > 1:
+            continue
+        holder = max(others, key=lambda row: row["end"])
+        a, b = max(wait["start"], holder["start"], of.first), min(wait["end"], holder["end"], of.now)
+        if b > a:
+            long = [(low, high) for low, high in unused(of, holder["a0"]) if high - low >= 50_000]
+            groups[holder["name"], holder["a0"]].append((wait, holder, shared([(a, b)], long)))
+    found = []
+    for (_, device), group in groups.items():
+        if sum(total(bad) for _, _, bad in group) > 0.005 * of.job_ns:
+            weighted = [(row, total(bad)) for wait, holder, bad in group for row in (wait, holder)]
+            where = joined([piece for _, _, bad in group for piece in bad])
+            found.append(finding("lock.wait", device, 0, len(group), where, ids(weighted)))
+    return found
 
 
 # -- devices -------------------------------------------------------------------------------------------------
@@ -638,6 +759,40 @@ def clocks(of: Trace) -> list[Row]:
     return found
 
 
+def last_streams(of: Trace) -> list[Row]:
+    """Kernels of one stream that ran on after those of all others."""
+    found = []
+    for device in devices(of):
+        tails: list[tuple[list[Row], int]] = []
+        for proof in [row for row in of.host if row["job"]]:
+            mine = [
+                op
+                for op in of.ops
+                if op["device"] == device and op["kind"] == KERNEL
+                and op["start"] >= proof["start"] and op["end"] <= proof["end"] and op["start"] < proof["end"]
+            ]  # fmt: skip
+            if len({op["track"] for op in mine}) < 2:
+                continue
+            last = max(mine, key=lambda op: op["end"])["track"]
+            others = [op for op in mine if op["track"] != last]
+            length = sum(op["end"] - op["start"] for op in mine)
+            since = max(op["end"] for op in others)
+            alone = [op for op in mine if op["track"] == last and op["end"] > since]
+            busy = shared(merged([(op["start"], op["end"]) for op in alone]), [(since, proof["end"])])
+            if (
+                sum(op["end"] - op["start"] for op in others) >= 0.1 * length
+                and any(op["start"] < since for op in alone)
+                and total(busy) > 0.05 * (proof["end"] - proof["start"])
+            ):
+                tails.append((alone, since))
+        if tails:
+            pieces_ = [(op, max(op["start"], since)) for alone, since in tails for op in alone]
+            where = joined([(a, op["end"]) for op, a in pieces_])
+            weighted = [(p, op["end"] - a) for op, a in pieces_ if (p := of.launcher(op)) is not None]
+            found.append(finding("tail.gpu", device, 0, len(tails), where, ids(weighted)))
+    return found
+
+
 def lost(of: Trace) -> list[Row]:
     if not of.lost:
         return []
@@ -649,7 +804,10 @@ def findings(path: Path) -> dict[str, Any]:
     """Everything, in an order that does not depend on how it was found."""
     of = Trace(path)
     found: list[Row] = []
-    for rule in (idle, exposed, slow, faults, memory, hangs, tails, clocks, lost):
+    rules = (
+        idle, exposed, slow, claims, faults, memory, calls, waits, clocks, tails, last_streams, lost, hangs
+    )  # fmt: skip
+    for rule in rules:
         found += rule(of)
     order = sorted(found, key=lambda one: (one["rule"], str(one["device"]), one["intervals"], one["count"]))
     return {"trace": path.name, "findings": order}

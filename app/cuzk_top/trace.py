@@ -78,13 +78,15 @@ class Trace:
 def open(path: str | Path) -> Trace:
     """A packed file, a stream with the segments before it, or either cut off anywhere.
 
-    Raises TraceError when the file is something else, damaged, or of another major version.
+    Raises TraceError when the file is empty, something else, damaged, or of another major version.
     """
     path = Path(path)
     try:
         start, content = arrow.read(path, keep=_FIRST)
         if start.startswith(arrow.FILE_MAGIC):
             return _open_packed(path, content)
+        if not start and not segments(path):
+            raise TraceError(f"{path}: an empty file: nothing was written to it")
         if start[:4] == arrow.CONTINUATION[: len(start[:4])]:
             return _open_stream(path, content)
     except OSError as error:

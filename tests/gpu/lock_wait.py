@@ -112,7 +112,7 @@ def partition(number, sums, lock, holder_works):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--holder-works", action="store_true")
-    parser.add_argument("--log", type=int, default=21, help="log2 of the points of a sum")
+    parser.add_argument("--log", type=int, default=22, help="log2 of the points of a sum")
     args = parser.parse_args()
     backend = backends.choose("cuda")[0]
     sums, lock = Sums(backend, 1 << args.log), threading.Lock()

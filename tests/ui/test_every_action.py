@@ -268,6 +268,8 @@ async def _(desk: Desk) -> None:
     assert isinstance(desk.pilot.app.screen, TextScreen)
     shown = "\n".join(desk.pilot.app.screen.texts)
     assert "Finding: idle.host" in shown and "saved = path with p8 at 36.5" in shown
+    counters = shown.partition("Counters")[2]
+    assert "minflt/s" in counters and "last 8,000, highest 744,000 /s" in " ".join(counters.split())
     await desk.press("escape", *["j"] * 4, desk.key)
     assert isinstance(desk.pilot.app.screen, TextScreen)
     shown = "\n".join(desk.pilot.app.screen.texts)

@@ -14,6 +14,7 @@ from cuzk_top.jobs import Job
 from cuzk_top.screens import gaps, panes
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.explain import explain_lines
+from cuzk_top.screens.explain_counters import source
 from cuzk_top.screens.help import laid_out
 from cuzk_top.screens.lanes import Fold, display_rows
 from cuzk_top.screens.layout import arrange
@@ -237,6 +238,32 @@ def test_device_time_is_explained_with_its_inputs() -> None:
     assert told["GPU 0"] == "{} + {} + {} = {} ns".format(*map(figures.count, whole))
     assert told["idle"].startswith("explained 18,600,000,000 + unknown 100,000,000 + no job 0")
     assert all(line.width == 60 for line in laid_out(entries, THEME, 60))
+
+
+def test_counters_are_explained_with_what_was_read_and_how_often() -> None:
+    told = {entry.name: entry.text for entry in explain_lines(SNAP, VIEW, None, SAID, False)}
+    # 744,000 a second from 31 to 35 s and 8,000 else, a sample each half of 39.5 s
+    assert told["minflt/s"] == (
+        "rate: page faults without a disk that the kernel counts in /proc/PID/stat, pinning included; "
+        "79 samples, each of 500 ms; last 8,000, highest 744,000 /s"
+    )
+    assert told["majflt/s"].endswith("last 0, highest 0 /s")
+    assert told["RSS GiB"].startswith("gauge: resident memory in /proc/PID/stat; ")
+    assert told["GPU kern %"].startswith("gauge: time with at least one kernel / time")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("gpu.3.pcie_in", "(field value 198)"),
+        ("gpu.0.queue", "written by the program itself"),
+        ("thread.rayon.minflt", "/proc/PID/task/TID/stat"),
+        ("pressure.io", "/proc/pressure"),
+        ("queue.depth", "written by the program itself"),
+    ],
+)
+def test_what_a_counter_was_read_from(key: str, said: str) -> None:
+    assert source(key).endswith(said)
 
 
 def test_two_gpus_fold_their_work_into_letters_until_they_are_unfolded() -> None:

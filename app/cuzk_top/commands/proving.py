@@ -138,15 +138,21 @@ def _print(line: str) -> None:
 
 
 def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, with_report: bool) -> int:
-    """The report, where the trace is, and the one line that says how it went."""
-    from cuzk_top import report  # noqa: PLC0415
+    """The report, where the trace is, and the one line that says how it went. A prover that failed before its
+    first span, on bad input say, leaves no trace.
+    """
+    from cuzk_top import recording, report  # noqa: PLC0415
 
     snapshot = session.store.snapshot()
     if with_report and outcome.exit_code == 0:
         _print("")
         _print(report.text(report.against_past(snapshot)))
     if trace is not None and trace.exists():
-        _print(f"trace     {trace}")
+        traced = snapshot.spans or any(row.open is not None for row in snapshot.rows)
+        if outcome.exit_code and not traced:
+            recording.remove(trace)
+        else:
+            _print(f"trace     {trace}")
     if outcome.exit_code:
         when = f"after {session.proofs} finished proofs" if session.proofs else "before a proof was finished"
         said = f"stopped {when}" if outcome.exit_code == STOPPED else outcome.text

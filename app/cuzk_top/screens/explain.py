@@ -6,6 +6,7 @@ from cuzk_top import figures, stats
 from cuzk_top.devicetime import together
 from cuzk_top.model import Snapshot
 from cuzk_top.screens.analysis import Insight
+from cuzk_top.screens.explain_counters import counter_lines
 from cuzk_top.screens.help import Entry
 from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.stalls.finding import Finding
@@ -23,7 +24,8 @@ def explain_lines(
     elif row is not None:
         entries += [*_lane(snapshot, view, row, insight), Entry()]
     entries += _devices(snapshot)
-    entries += [Entry(), *_explained(insight), Entry(), *_honesty(snapshot)]
+    entries += [Entry(), *_explained(insight), Entry(), *counter_lines(snapshot), Entry()]
+    entries += _honesty(snapshot)
     return entries
 
 

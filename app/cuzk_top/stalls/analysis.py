@@ -55,7 +55,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
     whatif = WhatIf(Paths(graph), limits.most_steps)
     idles = idle.find(graph)
     drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
-    measured = _measured(whatif, _told_apart(drafts))
+    measured = _measured(whatif, _told_apart(_by_gpu(seen, drafts)))
     path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
     return Analysis(
         (seen.low, seen.high),
@@ -88,6 +88,19 @@ def _no_device(snapshot: Snapshot) -> str | None:
     return f"no device data: {why}"
 
 
+def _by_gpu(seen: Scene, drafts: list[Draft]) -> list[Draft]:
+    """With sentences that say which GPU it is, where several were used."""
+    if sum(device.used for device in seen.devices) < 2:
+        return drafts
+    found = []
+    for draft in drafts:
+        one = draft.finding
+        if one.device is not None and f"GPU {one.device}" not in one.sentence:
+            one = replace(one, sentence=f"GPU {one.device}: {one.sentence}")
+        found.append(replace(draft, finding=one))
+    return found
+
+
 def _told_apart(drafts: list[Draft]) -> list[Draft]:
     """With keys that differ where several findings of a rule are about the same, in the order of time."""
     counts: dict[tuple[str, str], int] = {}
@@ -114,6 +127,8 @@ def _with(draft: Draft, saved: int) -> Draft:
     line = f"saved = {figures.spaced(saved)}: the proof's end without it, over the recorded edges"
     if not saved:
         line = "hidden: without it something else takes as long"
+    if draft.cut is None:
+        line = "saves nothing here: no recorded edge of a proof leads through it"
     arithmetic = (*draft.finding.arithmetic, line)
     return replace(draft, finding=replace(draft.finding, saved_ns=saved, arithmetic=arithmetic))
 

@@ -31,8 +31,8 @@ def find(graph: Graph) -> list[Draft]:
                 0,
                 None,
                 len(stale),
-                f"kernels of {', '.join(stale)} are not those of the sources on disk: build them again",
-                "fires when the fingerprints differ",
+                f"kernels are not those of the sources on disk: {', '.join(stale)}",
+                "fires when the fingerprints differ; to end it, build them again",
                 tuple(
                     f"{unit}: loaded {meta[LOADED + unit][:12]}, sources {meta[SOURCES + unit][:12]}"
                     for unit in stale

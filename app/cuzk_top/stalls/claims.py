@@ -38,10 +38,6 @@ def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
     unused = intervals.both(whole, idle)
     total, lost = intervals.length(whole), intervals.length(unused)
     what = records.text(int(host.name[mine[0]]))
-    threads = {}
-    for track in np.unique(host.track[mine]).tolist():
-        own = mine[host.track[mine] == track]
-        threads[int(track)] = intervals.both(union(host.start[own], host.end[own]), idle)
     return Draft(
         Finding(
             "host.claim",
@@ -55,20 +51,22 @@ def _claim(graph: Graph, mine: Int64s, device: int, idle: Set) -> Draft:
             f"{what} claims {figures.spaced(total)} of GPU {device}, its work covers "
             f"{figures.spaced(total - lost)}",
             f"fires when device work covers less than {share(scene.limits.claim)} of a claim",
-            (f"{len(mine):,} claims, {figures.spaced(lost)} of them without device work",),
+            (
+                f"{len(mine):,} claims, {figures.spaced(lost)} of them without device work",
+                "given back meanwhile, the GPU serves others sooner (see lock.wait), this proof not",
+            ),
             evidence(records, mine, host.end[mine] - host.start[mine]),
             incomplete=scene.lost,
         ),
-        Cut(threads),
         cause=True,
     )
 
 
 def waited(graph: Graph) -> list[Draft]:
-    """Waits while the holder's device idles, by who holds it."""
+    """Waits while the holder's device idles for longer than a launch takes, by who holds it."""
     scene, host = graph.scene, graph.records.host
     least = scene.limits.wait_share * scene.proof_ns
-    idle = {device.index: device.idle for device in scene.devices}
+    idle = {device.index: _longer(device.idle, scene.limits.launch_ns) for device in scene.devices}
     groups: dict[tuple[str, int], list[tuple[int, int, Set]]] = {}
     for wait in graph.wait_spans.tolist():
         holder = graph.holder(wait)
@@ -87,16 +85,25 @@ def waited(graph: Graph) -> list[Draft]:
     ]
 
 
+def _longer(of: Set, least: int) -> Set:
+    """The intervals of at least this length: between kernels that follow one another nobody is idle."""
+    start, end = of
+    return start[end - start >= least], end[end - start >= least]
+
+
 def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: float) -> Draft:
     scene, records, host = graph.scene, graph.records, graph.records.host
     waits, holders = np.array([one[0] for one in group]), np.array([one[1] for one in group])
     lost = np.array([intervals.length(one[2]) for one in group])
     worst = int(np.argmax(lost))
     holder = described(records, host, int(holders[worst]))
-    track = records.session.tracks.get(int(host.track[holders[worst]]))
-    thread = track.label if track is not None else f"thread {int(host.track[holders[worst]])}"
+    number = int(host.track[holders[worst]])
+    track = records.session.tracks.get(number)
+    thread = track.label if track is not None else f"thread {number}"
+    others = len(np.unique(host.track[holders])) - 1
+    thread += f" and {others} other{'s' if others > 1 else ''}" if others else ""
     where = union(np.concatenate([one[2][0] for one in group]), np.concatenate([one[2][1] for one in group]))
-    since = int(host.start[holders[worst]])
+    since, bare = int(host.start[holders[worst]]), figures.spaced(int(lost.sum()))
     return Draft(
         Finding(
             "lock.wait",
@@ -107,12 +114,14 @@ def _wait(graph: Graph, group: list[tuple[int, int, Set]], device: int, least: f
             0,
             None,
             len(group),
-            f"waited for GPU {device}{times(len(group))}: held by {holder} on {thread} since "
-            f"{when(scene, since)}, which left it idle for {figures.spaced(int(lost.sum()))}",
-            f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) "
-            f"of waits "
-            "while the holder's device idles",
-            (f"{len(group):,} waits, {figures.spaced(int(lost.sum()))} of them while GPU {device} was idle",),
+            f"waited {bare} for an idle GPU {device}: held by {thread} since {when(scene, since)}"
+            f"{times(len(group))}",
+            f"fires over {share(scene.limits.wait_share)} of the proof ({figures.spaced(round(least))}) of "
+            f"waits while the holder's device idles for {figures.spaced(scene.limits.launch_ns)} or more",
+            (
+                f"{len(group):,} waits, {bare} of them while GPU {device} was idle, claimed by {holder}",
+                f"the longest such begins at {when(scene, int(host.start[waits[worst]]))}",
+            ),
             evidence(records, np.concatenate([waits, holders]), np.concatenate([lost, lost])),
         ),
         Cut(

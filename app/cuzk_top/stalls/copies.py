@@ -67,7 +67,9 @@ def _exposed(
     whole = intervals.length(
         intervals.clipped(union(ops.start[mine], ops.end[mine]), graph.scene.low, graph.scene.high)
     )
-    text = f"{figures.spaced(cost)} of {figures.spaced(whole)} of {name} exposed: no kernel runs meanwhile"
+    part, all_of = figures.spaced(cost), figures.spaced(whole)
+    part = f"all {all_of}" if part == all_of else f"{part} of {all_of}"
+    text = f"{part} of {name} exposed: no kernel runs meanwhile"
     rate = int(ops.a0[mine].sum()) / max(1, int((ops.end[mine] - ops.start[mine]).sum()))
     longest = bare[np.argmax(alone[bare])]
     return Draft(
@@ -138,7 +140,6 @@ def _slow(graph: Graph, device: int, mine: Int64s, peak: float) -> Draft:
     size = int(ops.a0[mine].sum())
     rate = size / max(1, int(length.sum()))
     where: Set = union(ops.start[mine], ops.end[mine])
-    why = "pageable memory, " if name.endswith(".pageable") else ""
     return Draft(
         Finding(
             "copy.slow",
@@ -149,8 +150,8 @@ def _slow(graph: Graph, device: int, mine: Int64s, peak: float) -> Draft:
             0,
             None,
             len(mine),
-            f"{figures.si(size)}B of {name} at {figures.three(rate)} of {figures.three(peak)} GB/s: {why}"
-            f"{figures.spaced(int(excess.sum()))} longer than at the link's best",
+            f"{name} at {figures.three(rate)} of {figures.three(peak)} GB/s: {figures.si(size)}B took "
+            f"{figures.spaced(int(excess.sum()))} longer",
             f"fires under {share(graph.scene.limits.slow_rate)} of the link's best rate for copies from "
             f"{figures.si(graph.scene.limits.copy_bytes)}B on ({figures.three(peak)} GB/s)",
             (

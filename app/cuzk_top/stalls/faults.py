@@ -17,6 +17,7 @@ from cuzk_top.stalls.draft import Draft, described, evidence, share, times
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.intervals import Int64s
+from cuzk_top.stalls.records import WORKER
 from cuzk_top.stalls.whatif import Cut
 
 FEW_SAMPLES = 5
@@ -25,8 +26,6 @@ MORE = 1.5
 MOST = 0.6
 """A span inside that took this share of a span's faults is named in its place."""
 PAGE_BYTES = 4096
-WORKER = ".worker"
-"""Ending of the names of spans of a stage's worker threads; the stage counts their faults as its own."""
 
 
 def find(graph: Graph) -> list[Draft]:
@@ -97,6 +96,7 @@ def _draft(graph: Graph, mine: Int64s, excess: Int64s, median: Int64s, usual: fl
         text = f"{figures.si(major)} major fault{plural} in {what}{times(len(mine))}: pages read from a disk"
     else:
         text = f"{figures.si(minor)} minor faults in {what}{times(len(mine))}: first touch"
+    text += f", {figures.spaced(over)} longer"
     return Draft(
         Finding(
             "fault.burst",

@@ -5,8 +5,9 @@
   began.
 - *Stream*: work of one stream runs in order.
 - *Synchronise*: returns after work that was launched before it (a smaller correlation id): a device's after
-  the last of each stream. Which stream or event another waited for is not recorded; it is taken to be the
-  work that ended last before it returned.
+  the last of each stream, a stream's after the last of that one where it is recorded which. Which event
+  another waited for is not; it is taken to be the work that ended last before it returned.
+- *Pageable copy*: its call returns when the copy is done; see `arrivals.copied` for what proves that it did.
 - *Hand-over*: a flow's arrival on a thread, and a wait for a GPU that another thread's claim holds.
 - *Order of a thread*, and parents and children: the rest.
 
@@ -17,15 +18,15 @@ edges held something up is the one whose other end came last.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from cuzk_top.stalls import handovers
+from cuzk_top.stalls import arrivals, handovers
+from cuzk_top.stalls.arrivals import Arrivals
 from cuzk_top.stalls.hosts import Hosts
 from cuzk_top.stalls.intervals import Int64s
-from cuzk_top.stalls.records import Bools, Records
+from cuzk_top.stalls.records import Records
 from cuzk_top.stalls.scene import Scene
 
 BOUND_BY_NOTHING, BOUND_BY_STREAM, BOUND_BY_LAUNCH = 0, 1, 2
@@ -40,34 +41,6 @@ _FAR = np.iinfo(np.int64).max
 def is_wait(name: str) -> bool:
     """Whether a host span of this name waits: ``gpu.wait``, ``mutex_wait``, ``lock``, ``barrier_wait``."""
     return _WAIT.search(name) is not None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
-    """Moments at which a thread goes on because of something elsewhere, sorted by (track, end).
-
-    The thread waited from `start` to `end`. What it waited for was over at `reached`: device work `op`, or
-    (op -1) what thread `source` did until then.
-    """
-
-    track: Int64s
-    start: Int64s
-    end: Int64s
-    reached: Int64s
-    op: Int64s
-    source: Int64s
-
-    def __len__(self) -> int:
-        return len(self.track)
-
-    @property
-    def binding(self) -> Bools:
-        """Where the thread did wait: what it waited for was not over when it began to."""
-        return self.reached > self.start
-
-    def take(self, which: Int64s | Bools) -> Arrivals:
-        """Some of them."""
-        return Arrivals(*(getattr(self, name)[which] for name in self.__slots__))
 
 
 class Graph:
@@ -161,75 +134,20 @@ class Graph:
         return np.where(streamed, BOUND_BY_STREAM, np.where(launched, BOUND_BY_LAUNCH, BOUND_BY_NOTHING))
 
     @cached_property
-    def awaited(self) -> Int64s:
-        """The work that each synchronise waited for; -1 where none is known."""
-        ops, waits = self.records.ops, self.records.waits
-        if not len(ops):
-            return np.full(len(waits), -1, np.int64)
-        order = np.argsort(ops.end, kind="stable")
-        corr = ops.corr[order]
-        process = self.op_process[order]
-        mine = self.wait_process
-        latest = waits.end + self.scene.limits.clock_ns
-        place = np.searchsorted(ops.end[order], latest, side="right") - 1
-        for _ in range(64):  # work launched later, or by another process, is passed over
-            at = np.maximum(place, 0)
-            wrong = (place >= 0) & ((corr[at] >= waits.corr) | (corr[at] == 0) | (process[at] != mine))
-            if not wrong.any():
-                return np.where(place >= 0, order[at], -1)
-            place = np.where(wrong, place - 1, place)
-        return np.where((place >= 0) & ~wrong, order[np.maximum(place, 0)], -1)
-
-    @cached_property
     def arrivals(self) -> Arrivals:
-        """All synchronises whose thread is known, and all hand-overs."""
+        """All synchronises whose thread is known, all copies that held theirs up, and all hand-overs."""
         handed = np.array([*handovers.flows(self), *handovers.locks(self)], np.int64).reshape(-1, 5)
         track, start, end, reached, source = (handed[:, i] for i in range(5))
         none = np.full(len(handed), -1, np.int64)
-        parts = (self._synchronised(), Arrivals(track, start, end, reached, none, source))
+        parts = (
+            arrivals.synchronised(self),
+            arrivals.copied(self),
+            Arrivals(track, start, end, reached, none, source),
+        )
         found = Arrivals(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in Arrivals.__slots__)
         )
         return found.take(np.lexsort((found.start, found.end, found.track)))
-
-    def _synchronised(self) -> Arrivals:
-        """Synchronises, those of several streams in as many pieces: one goes on where another ends."""
-        waits, ops = self.records.waits, self.records.ops
-        wait, op = self._awaited_pairs()
-        known = self.wait_track[wait] >= 0
-        wait, op = wait[known], op[known]
-        ended = np.append(ops.end, 0)[op]
-        reached = np.where(op >= 0, np.minimum(ended, waits.end[wait]), waits.start[wait])
-        order = np.lexsort((reached, wait))
-        wait, op, reached = wait[order], op[order], reached[order]
-        first = np.concatenate([[True], wait[1:] != wait[:-1]])[: len(wait)]
-        last = np.concatenate([wait[1:] != wait[:-1], [True]])[: len(wait)]
-        over = np.maximum(reached, waits.start[wait])
-        start = np.where(first, waits.start[wait], np.concatenate([over[:1], over[:-1]])[: len(wait)])
-        end = np.where(last, waits.end[wait], over)
-        return Arrivals(self.wait_track[wait], start, end, reached, op, np.full(len(wait), -1, np.int64))
-
-    def _awaited_pairs(self) -> tuple[Int64s, Int64s]:
-        """(synchronise, work it waited for), -1 for none known: of a device's, the last work of each
-        stream.
-        """
-        waits, ops = self.records.waits, self.records.ops
-        names = {int(name) for name in np.unique(waits.name)}
-        whole = np.isin(waits.name, [name for name in names if self.records.text(name) == "sync.context"])
-        single, every = np.flatnonzero(~whole), np.flatnonzero(whole & (waits.corr > 0))
-        pairs = [(single, self.awaited[single])]
-        process = self.wait_process
-        for stream in np.unique(ops.track).tolist():
-            mine = np.flatnonzero((ops.track == stream) & (ops.corr > 0))
-            mine = mine[np.argsort(ops.corr[mine], kind="stable")]
-            of = every[process[every] == self.records.process(stream)]
-            place = np.searchsorted(ops.corr[mine], waits.corr[of], side="left") - 1
-            of, op = of[place >= 0], mine[place[place >= 0]]
-            fits = ops.end[op] <= waits.end[of] + self.scene.limits.clock_ns
-            pairs.append((of[fits], op[fits]))
-        alone = np.setdiff1d(np.arange(len(waits)), np.concatenate([wait for wait, _ in pairs]))
-        pairs.append((alone, np.full(len(alone), -1, np.int64)))
-        return np.concatenate([wait for wait, _ in pairs]), np.concatenate([op for _, op in pairs])
 
     @cached_property
     def wait_spans(self) -> Int64s:

@@ -35,7 +35,7 @@ def find(graph: Graph) -> list[Draft]:
         length, median = int(host.end[span] - host.start[span]), int(usual.median_ns[span])
         long = int(usual.others[span]) > 0 and length > scene.limits.hung * median
         if idle is not False and (long or (idle and not scene.devices)):
-            drafts.append(_draft(graph, span, since, until, median if long else None))
+            drafts.append(_draft(graph, span, since, until, median if long else None, bool(idle)))
     return drafts
 
 
@@ -51,7 +51,9 @@ def _open(graph: Graph, since: int, until: int) -> int | None:
 
 
 def _idle(scene: Scene, since: int, until: int) -> bool | None:
-    """Whether the process did nothing; None where that is not known."""
+    """Whether the process did nothing; None where its CPU time was never sampled. Where it was, but not for
+    half of this stretch, it was the recorder that stood still: then nobody knows, and nothing is said.
+    """
     for device in scene.devices:
         window = np.array([since]), np.array([until])
         if int(Measure(device.idle).within(*window)[0]) < until - since:
@@ -61,8 +63,12 @@ def _idle(scene: Scene, since: int, until: int) -> bool | None:
             return False
     if any((_mean(scene, key, since, until) or 0) > 0 for key in MOVING):
         return False
-    cpu = _mean(scene, "host.cpu", since, until)
-    return None if cpu is None else cpu < scene.limits.still_cpu
+    counter = scene.counters.get("host.cpu")
+    if counter is None:
+        return None
+    inside = (counter.start_ns >= since) & (counter.t_ns <= until)
+    known = int((counter.t_ns - counter.start_ns)[inside].sum())
+    return 2 * known >= until - since and float(counter.value[inside].mean()) < scene.limits.still_cpu
 
 
 def _mean(scene: Scene, key: str, since: int, until: int) -> float | None:
@@ -74,14 +80,14 @@ def _mean(scene: Scene, key: str, since: int, until: int) -> float | None:
     return float(counter.value[inside].mean()) if inside.any() else None
 
 
-def _draft(graph: Graph, span: int, since: int, until: int, median: int | None) -> Draft:
+def _draft(graph: Graph, span: int, since: int, until: int, median: int | None, idle: bool) -> Draft:
     scene, records, host = graph.scene, graph.records, graph.records.host
     what = described(records, host, span)
     length = figures.spaced(until - since)
     now = bool(host.open[span]) and until >= scene.high
-    text = f"nothing has moved for {length}: last evidence at {when(scene, since)}, in {what}"
+    text = f"last evidence {length} ago, at {when(scene, since)} in {what}"
     if not now:
-        text = f"nothing moved for {length} from {when(scene, since)} on, in {what}; then it went on"
+        text = f"stood still for {length} from {when(scene, since)} on, in {what}"
     beyond = f"open over {scene.limits.hung:g} x its median" + (
         f" ({figures.spaced(median)})" if median is not None else ", or without CPU time"
     )
@@ -98,7 +104,10 @@ def _draft(graph: Graph, span: int, since: int, until: int, median: int | None) 
             text,
             f"fires when a span is {beyond} and nothing was recorded for "
             f"{figures.spaced(scene.limits.still_ns)}",
-            ("no record of any thread or device, no CPU time, no page from a disk in that time",),
+            (
+                "no record of any thread or device in that time, "
+                + ("no CPU time, no page from a disk" if idle else "and CPU time was not sampled"),
+            ),
             (int(host.id[span]),),
         ),
         Cut({int(host.track[span]): (np.array([since]), np.array([until]))}),

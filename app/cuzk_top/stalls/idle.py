@@ -98,15 +98,29 @@ def _of_reason(graph: Graph, found: Gaps, which: Int64s, reason: int) -> list[Dr
         alike = [
             other
             for one, other in zip(large, around, strict=True)
-            if found.span[one[0]] >= 0 and _name(graph, found, one) == _name(graph, found, group)
+            if _name(graph, found, one) == _name(graph, found, group)
+            and found.device[one[0]] == found.device[group[0]]
         ]
         tell = ""
-        if reason == HOST and len(alike) > 1:
-            tell = f" before {edges[1]}"
-            if sum(other[1] == edges[1] for other in alike) > 1:
-                tell = f" after {edges[0]},{tell}"
+        if reason in (HOST, UNKNOWN) and len(alike) > 1:
+            number = _name(graph, found, group)
+            tell = _apart(edges, alike, graph.records.text(number) if number >= 0 else "")
         drafts.append(_draft(graph, found, group, reason, threshold, edges, tell))
     return [*drafts, *idle_rest.small(graph, found, small, RULES[reason], threshold)]
+
+
+def _apart(edges: tuple[str, str], alike: list[tuple[str, str]], awaited: str) -> str:
+    """What tells a group's gaps from others that waited for the same, in as few words as do."""
+    ended, began = edges
+    if ended == began == awaited:
+        return " between its own work"
+    if ended == began:
+        return f" within {began}"
+    if sum(other[1] == began for other in alike) == 1:
+        return f" before {began}"
+    if sum(other[0] == ended for other in alike) == 1:
+        return f" after {ended}"
+    return f" after {ended}, before {began}"
 
 
 def _name(graph: Graph, found: Gaps, group: Int64s) -> int:
@@ -215,7 +229,7 @@ def _said(graph: Graph, found: Gaps, group: Int64s, reason: int, tell: str) -> t
             lane,
         )
     if reason == UNKNOWN:
-        return f"idle for {cost}{times(count)}: nothing recorded says why", "unknown", ""
+        return f"idle for {cost}{tell}{times(count)}: nothing recorded says why", "unknown", ""
     return (
         f"waited {cost} for {_whom(graph, found, group, tell)}",
         records.text(int(records.host.name[span])),

@@ -31,7 +31,9 @@ def gone(scene: Scene) -> dict[int, tuple[int, str]]:
 
 
 def silent(graph: Graph) -> list[Draft]:
-    """Devices of which NVML told nothing for a while in which a job was open."""
+    """Devices of which NVML told nothing for a while in which a job was open, and the host's figures went
+    on.
+    """
     scene = graph.scene
     lost = gone(scene)
     drafts = list[Draft]()
@@ -40,13 +42,25 @@ def silent(graph: Graph) -> list[Draft]:
         if samples is None or device.index in lost:
             continue
         at = np.append(samples[1], scene.high)
-        places = np.flatnonzero(np.diff(at) >= scene.limits.silent_ns)
+        steps = np.flatnonzero(np.diff(at) >= scene.limits.silent_ns).tolist()
+        places = np.array([i for i in steps if _asked(scene, int(at[i]), int(at[i + 1]))], np.int64)
         start, end = intervals.both((at[places], at[places + 1]), scene.jobs)
         long = end - start >= scene.limits.silent_ns
         where = intervals.listed((start[long], end[long]))
         if where:
             drafts.append(_silent(scene, device.index, where))
     return drafts
+
+
+def _asked(scene: Scene, since: int, until: int) -> bool:
+    """Whether somebody could have had an answer: a recorder that stood still itself (it was suspended, say)
+    has no samples of the host either.
+    """
+    counter = scene.counters.get("host.cpu")
+    if counter is None:
+        return True
+    inside = counter.t_ns[(counter.t_ns > since) & (counter.t_ns < until)]
+    return int(np.diff(np.concatenate([[since], inside, [until]])).max()) < (until - since) / 2
 
 
 def _silent(scene: Scene, device: int, where: tuple[Interval, ...]) -> Draft:

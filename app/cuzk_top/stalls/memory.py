@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,21 +106,39 @@ def _by_track(graph: Graph, mine: Int64s) -> dict[int, intervals.Set]:
 
 
 def _falls(graph: Graph) -> list[Draft]:
-    """Falls of resident memory from one high to the low after it."""
+    """Falls of resident memory from one high to the low after it, by the span in which they happened."""
     scene, limits = graph.scene, graph.scene.limits
     samples = scene.samples("host.rss")
     if samples is None or len(samples[1]) < 2:
         return []
     _, at, value = samples
     peak = float(value.max())
-    drafts = list[Draft]()
+    groups: dict[int, list[_Fall]] = {}
     for high, low in falls(value):
         given = float(value[high] - value[low])
         # What a process gives back at its end delays no proof.
         inside = (scene.jobs[0] <= at[high]) & (scene.jobs[1] >= at[low])
         if inside.any() and given > limits.fall * peak and given * GIB >= limits.fall_bytes:
-            drafts.append(_fall(graph, int(at[high]), int(at[low]), given, peak))
-    return drafts
+            span = _around(graph, int(at[high]), int(at[low]))
+            name = int(graph.records.host.name[span]) if span >= 0 else -1
+            groups.setdefault(name, []).append(_Fall(int(at[high]), int(at[low]), given, span))
+    return [_fell(graph, group, peak) for group in groups.values()]
+
+
+class _Fall(NamedTuple):
+    """From when to when, by how many GiB, and the place of the innermost span around it (-1: none)."""
+
+    high: int
+    low: int
+    given: float
+    span: int
+
+
+def _around(graph: Graph, high: int, low: int) -> int:
+    window, cover = (np.array([high]), np.array([low])), graph.scene.limits.cover
+    spans = [int(graph.hosts.covering(track, *window, cover)[0]) for track in graph.hosts.tracks]
+    depth = graph.records.host.depth
+    return max((span for span in spans if span >= 0), key=lambda i: int(depth[i]), default=-1)
 
 
 def falls(value: np.ndarray) -> list[tuple[int, int]]:
@@ -137,32 +156,35 @@ def falls(value: np.ndarray) -> list[tuple[int, int]]:
     return found
 
 
-def _fall(graph: Graph, high: int, low: int, given: float, peak: float) -> Draft:
+def _fell(graph: Graph, group: list[_Fall], peak: float) -> Draft:
     records, host, limits = graph.records, graph.records.host, graph.scene.limits
-    window = np.array([high]), np.array([low])
-    spans = [int(graph.hosts.covering(track, *window, limits.cover)[0]) for track in graph.hosts.tracks]
-    inside = max((span for span in spans if span >= 0), key=lambda i: int(host.depth[i]), default=-1)
+    most = max(group, key=lambda fall: fall.given)
+    inside = most.span
     where = f"inside {records.text(int(host.name[inside]))}, no child span" if inside >= 0 else "in no span"
-    threads = {}
-    if inside >= 0:
-        threads[int(host.track[inside])] = window
+    spans = np.array([fall.span for fall in group])
+    start, end = np.array([fall.high for fall in group]), np.array([fall.low for fall in group])
+    given, length = sum(fall.given for fall in group), int((end - start).sum())
+    tracks = host.track[spans] if inside >= 0 else spans
     return Draft(
         Finding(
             "dealloc",
             f"resident memory: {where}",
-            ((high, low),),
+            intervals.listed(union(start, end)),
             None,
             records.lane(host, inside) if inside >= 0 else "other",
             0,
             None,
-            1,
-            f"{given:.3g} GiB given back in {figures.spaced(low - high)} {where}",
+            len(group),
+            f"{given:.3g} GiB given back in {figures.spaced(length)} {where}{times(len(group))}",
             f"fires when resident memory falls by {share(limits.fall)} of its peak and "
             f"{figures.si(limits.fall_bytes)}B",
-            (f"from {when(graph.scene, high)} to {when(graph.scene, low)}; the peak is {peak:.3g} GiB",),
-            (int(host.id[inside]),) if inside >= 0 else (),
+            (
+                f"the most, {most.given:.3g} GiB, from {when(graph.scene, most.high)} to "
+                f"{when(graph.scene, most.low)}; the peak is {peak:.3g} GiB",
+            ),
+            evidence(records, spans, end - start),
             (("GiB given back", given), ("peak GiB", peak)),
         ),
-        Cut(threads),
+        Cut({int(t): union(start[tracks == t], end[tracks == t]) for t in np.unique(tracks) if t >= 0}),
         cause=True,
     )

@@ -33,6 +33,8 @@ _ON_DEVICE = np.zeros(256, dtype=bool)
 _ON_DEVICE[list(DEVICE_KINDS)] = True
 IGNORED_LANES = ("overhead",)
 """What recording cost is nobody's work."""
+WORKER = ".worker"
+"""Ending of the names of spans of a stage's worker threads, which are part of it."""
 NOT_WAITS = "sync.stream_wait_event"
 """Its call only puts a condition into a stream; the host does not wait."""
 

@@ -11,105 +11,119 @@ from cuzk_top.stalls.draft import Draft, described, evidence, share, times
 from cuzk_top.stalls.finding import Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.intervals import Int64s, Set
+from cuzk_top.stalls.records import WORKER
 from cuzk_top.stalls.scene import Proof
 from cuzk_top.stalls.whatif import Cut
 
 
 def cpu(graph: Graph) -> list[Draft]:
     """Multi-scalar multiplications of threads that went on after all else of their proof was done, by
-    name.
+    lane.
     """
     records, host = graph.records, graph.records.host
     msm = np.array([lane.startswith("msm") for lane in records.lanes] or [False])
     sums = np.setdiff1d(np.flatnonzero(msm[host.row] & records.on_thread & ~host.open), graph.wait_spans)
     sums = sums[np.lexsort((host.depth[sums], -host.start[sums], host.end[sums]))]
     others = _Others(graph)
-    found: dict[int, list[tuple[int, int]]] = {}
+    found: dict[str, list[tuple[Int64s, Set]]] = {}
     for proof in graph.scene.proofs:
         first, last = np.searchsorted(host.end[sums], [proof.start, proof.end + 1])
         inside = sums[first:last]
         inside = inside[host.start[inside] >= proof.start]
         tail = others.tail(proof, inside) if len(inside) else None
         if tail is not None:
-            found.setdefault(int(host.name[tail[0]]), []).append(tail)
-    drafts = list[Draft]()
-    for group in found.values():
-        spans = np.array([span for span, _ in group])
-        since = np.array([start for _, start in group])
-        until = host.end[spans]
-        total = int((until - since).sum())
-        tracks = host.track[spans]
-        drafts.append(
-            Draft(
-                Finding(
-                    "tail.cpu",
-                    records.text(int(host.name[spans[0]])),
-                    intervals.listed(union(since, until)),
-                    None,
-                    records.lane(host, int(spans[0])),
-                    0,
-                    None,
-                    len(group),
-                    f"the proof waits {figures.spaced(total)} for {described(records, host, int(spans[0]))} "
-                    f"alone{times(len(group))}",
-                    f"fires over {share(graph.scene.limits.tail_share)} of the proof",
-                    ("from the end of the last other work of the proof to that of this span",),
-                    evidence(records, spans, until - since),
-                ),
-                Cut(
-                    {
-                        int(track): union(since[tracks == track], until[tracks == track])
-                        for track in np.unique(tracks)
-                    }
-                ),
-                cause=True,
-            )
-        )
-    return drafts
+            found.setdefault(records.lane(host, int(tail[0][0])), []).append(tail)
+    return [_cpu(graph, lane, tails) for lane, tails in found.items()]
+
+
+def _cpu(graph: Graph, lane: str, tails: list[tuple[Int64s, Set]]) -> Draft:
+    records, host = graph.records, graph.records.host
+    where: Set = union(*(np.concatenate([alone[i] for _, alone in tails]) for i in range(2)))
+    spans = np.concatenate([mine for mine, _ in tails])
+    weight = np.concatenate(
+        [intervals.Measure(alone).within(host.start[mine], host.end[mine]) for mine, alone in tails]
+    )
+    longest = int(spans[np.lexsort((host.depth[spans], -weight))[0]])
+    threads: dict[int, list[Set]] = {}
+    for mine, alone in tails:
+        threads.setdefault(int(host.track[mine[0]]), []).append(alone)
+    text = figures.spaced(intervals.length(where))
+    return Draft(
+        Finding(
+            "tail.cpu",
+            lane,
+            intervals.listed(where),
+            None,
+            lane,
+            0,
+            None,
+            len(tails),
+            f"the proof waits {text} for {described(records, host, longest)} alone{times(len(tails))}",
+            f"fires over {share(graph.scene.limits.tail_share)} of the proof",
+            ("from the end of all other work of the proof to that of the multiplication",),
+            evidence(records, spans[weight > 0], weight[weight > 0]),
+        ),
+        Cut(
+            {
+                track: union(*(np.concatenate([alone[i] for alone in of]) for i in range(2)))
+                for track, of in threads.items()
+            }
+        ),
+        cause=True,
+    )
 
 
 class _Others:
-    """What runs beside a thread: work of other threads and of devices, by end."""
+    """What runs beside a multiplication of a thread: work of other threads and of devices, by end."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._known: dict[int, tuple[Int64s, Int64s]] = {}
-        records = graph.records
+        self._known: dict[tuple[int, int], tuple[Int64s, Int64s]] = {}
+        records, names = graph.records, graph.records.host.name
         waits = np.zeros(len(records.host), dtype=bool)
         waits[graph.wait_spans] = True
         idle = waits | records.in_lane["claim"] | records.in_lane["job"]
         self._work = np.flatnonzero(records.on_thread & ~idle)
+        workers = [int(name) for name in np.unique(names) if records.text(int(name)).endswith(WORKER)]
+        self._worker = np.isin(names, workers)
+        keys = {key: number for number, key in enumerate(sorted(set(records.lanes)))}
+        lanes = np.array([keys[key] for key in records.lanes] or [0], np.int64)
+        self._lane = lanes[records.host.row]  # rows of several depths are one lane
 
-    def _of(self, track: int) -> tuple[Int64s, Int64s]:
+    def _of(self, track: int, lane: int) -> tuple[Int64s, Int64s]:
         """Ends in order, and the earliest start from each on."""
-        if track not in self._known:
+        if (track, lane) not in self._known:
             records = self._graph.records
             host, ops = records.host, records.ops
             mine = self._work[host.track[self._work] != track]
+            mine = mine[~self._worker[mine] | (self._lane[mine] != lane)]
             start = np.concatenate([host.start[mine], ops.start])
             end = np.concatenate([host.end[mine], ops.end])
             order = np.argsort(end, kind="stable")
             earliest = np.minimum.accumulate(start[order][::-1])[::-1]
-            self._known[track] = end[order], earliest
-        return self._known[track]
+            self._known[track, lane] = end[order], earliest
+        return self._known[track, lane]
 
-    def tail(self, proof: Proof, inside: Int64s) -> tuple[int, int] | None:
-        """The multiplication that ended last of a proof's (by end), and since when it ran alone; None where
-        nothing ran beside it, or something ran on.
+    def tail(self, proof: Proof, inside: Int64s) -> tuple[Int64s, Set] | None:
+        """The spans of the multiplication that ended last of a proof's (by end), and when it ran alone; None
+        where nothing ran beside it, something ran on, or a device did some of it.
         """
-        host = self._graph.records.host
+        host, track, lane = self._graph.records.host, self._graph.records.host.track, self._lane
         ended = int(host.end[inside[-1]])
         same = inside[host.end[inside] == ended]
         last = int(same[np.lexsort((same, host.depth[same]))[0]])
-        end, earliest = self._of(int(host.track[last]))
+        mine = inside[(track[inside] == track[last]) & (lane[inside] == lane[last])]
+        if np.isin(self._graph.records.launcher, mine).any():
+            return None
+        end, earliest = self._of(int(track[last]), int(lane[last]))
         place = int(np.searchsorted(end, ended, side="left"))
         if place < len(end) and int(earliest[place]) < ended:
             return None
-        if not place or int(end[place - 1]) <= int(host.start[last]):
+        if not place or int(end[place - 1]) <= int(host.start[mine].min()):
             return None
-        since = int(end[place - 1])
+        alone = intervals.clipped(union(host.start[mine], host.end[mine]), int(end[place - 1]), ended)
         share_ns = self._graph.scene.limits.tail_share * proof.wall_ns
-        return (last, since) if ended - since > share_ns else None
+        return (mine, alone) if intervals.length(alone) > share_ns else None
 
 
 def gpu(graph: Graph) -> list[Draft]:
@@ -164,8 +178,8 @@ def _gpu(graph: Graph, device: int, tails: list[tuple[Int64s, int]]) -> Draft:
             0,
             None,
             len(tails),
-            f"one stream alone for {figures.spaced(intervals.length(where))} at the end{times(len(tails))}, "
-            f"most of it in {name}",
+            f"one stream alone at the end for {figures.spaced(intervals.length(where))}, mostly {name}"
+            f"{times(len(tails))}",
             f"fires over {share(graph.scene.limits.tail_share)} of the proof",
             (f"{len(work):,} kernels after the last of any other stream of GPU {device}",),
             evidence(records, records.launcher[work], shorter),

@@ -195,7 +195,10 @@ def test_a_stream_cut_at_every_byte_opens_with_all_whole_batches(tmp_path):
     assert len(ends) == 5, "a schema and four batches"
     rows = [0, 0, 4, 4, 6, 7]  # rows that may be expected after so many messages
     cut = tmp_path / "cut.cuzk"
-    for size in range(len(data)):
+    cut.write_bytes(b"")
+    with pytest.raises(TraceError, match="an empty file: nothing was written to it"):
+        recording.open(cut)
+    for size in range(1, len(data)):
         cut.write_bytes(data[:size])
         opened = recording.open(cut)
         messages = sum(end <= size for end in ends)

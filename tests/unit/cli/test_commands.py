@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_cases import CASES, Command
+from cli_cases import CASES, DATA, Command
 
 from cuzk_top import view_file
 from cuzk_top.cli import build_parser
@@ -105,6 +105,24 @@ def test_traces_are_saved_by_default_and_the_newest_20_kept(cuzk_top: Command, t
     assert kept[-19:] == [f"old-{number:02}.cuzk" for number in range(6, 25)], "the oldest go first"
 
 
+def test_a_proof_that_fails_before_its_first_span_leaves_no_trace(cuzk_top: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "t.cuzk"
+    outputs = ("-o", tmp_path / "p.json", "--public", tmp_path / "q.json", "--trace", trace)
+    done = cuzk_top("prove", DATA / "broken/empty.zkey", WITNESS, *outputs)
+    assert done.returncode == 2 and "empty.zkey" in done.stderr
+    assert not trace.exists() and "trace " not in done.stdout
+
+
+def test_a_proof_that_fails_later_says_where_its_trace_is(cuzk_top: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "t.cuzk"
+    outputs = ("-o", tmp_path / "p.json", "--public", tmp_path / "q.json", "--trace", trace)
+    done = cuzk_top("prove", KEY, DATA / "broken/unsatisfied.wtns", *outputs)
+    assert done.returncode == 1 and "does not verify" in done.stderr
+    assert f"trace     {trace}" in done.stdout.splitlines()
+    stages = json.loads(cuzk_top("report", trace, "--json").stdout)["stages"]
+    assert {"prove", "msm.b_g2", "verify"} <= {stage["name"] for stage in stages}
+
+
 @pytest.mark.parametrize("backend", ["python", "auto"])
 def test_demo_makes_its_key_once(backend: str, cuzk_top: Command) -> None:
     first = cuzk_top("demo", "--backend", backend)
@@ -153,6 +171,7 @@ def test_an_output_that_cannot_be_written_is_one_line(cuzk_top: Command, tmp_pat
     [
         (["report", "no-such.cuzk"], "no-such.cuzk"),
         (["replay", str(KEY)], "circuit.zkey"),
+        (["replay", str(DATA / "broken/empty.zkey")], "empty.zkey: an empty file: nothing was written to it"),
         (["attach", "4194000"], "4194000"),
         (["verify", "no-vkey.json", "p", "q"], "no-vkey.json"),
         (["prove", "no.zkey", "no.wtns", "-o", "p", "--public", "q"], "no.zkey"),

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from made import Trace
 
 Instruction = tuple[str, int, int]
-"""("work", length, 0), ("launch", stream, length), ("sync", 0, 0), ("receive", which, 0); of the second
-thread ("work", length, 0) and ("send", which, 0)."""
+"""("work", length, 0), ("launch", stream, length), ("copy", 0, length) of pageable memory, whose call returns
+when it is done, ("sync", 0, 0), ("receive", which, 0); of the second thread ("work", length, 0) and ("send",
+which, 0)."""
 
 LAUNCH = 10
+COPIES = 9  # the stream of all copies
 
 
 @dataclass
@@ -48,6 +50,16 @@ class Run:
                 self.ids[1, number] = (start, streams[a])
                 if trace:
                     trace.work("kernel", start, streams[a], stage, stream=a)
+            elif what == "copy":
+                start = now + LAUNCH  # the one before it has returned
+                streams[COPIES] = start + b - less
+                self.ids[1, number] = (start, streams[COPIES])
+                if trace:
+                    stage = trace.span(f"copy {number}", now, streams[COPIES])
+                    trace.work(
+                        "memcpy.h2d.pageable", start, streams[COPIES], stage, stream=COPIES, size=1 << 20
+                    )
+                now = streams[COPIES]
             elif what == "sync":
                 until = max([now, *streams.values()])
                 if trace:
@@ -93,9 +105,11 @@ def programs(draw: st.DrawFn) -> tuple[list[Instruction], list[Instruction]]:
     first: list[Instruction] = [("work", draw(TENS), 0)]
     waiting = list(range(parts))
     for _ in range(draw(st.integers(1, 14))):
-        kind = draw(st.sampled_from(["work", "launch", "launch", "launch", "sync", "receive"]))
+        kind = draw(st.sampled_from(["work", "launch", "launch", "launch", "sync", "receive", "copy"]))
         if kind == "launch":
             first.append(("launch", draw(st.integers(0, 2)), draw(TENS)))
+        elif kind == "copy":
+            first.append(("copy", 0, draw(TENS)))
         elif kind == "work":
             first.append(("work", draw(TENS), 0))
         elif kind == "sync":

@@ -99,6 +99,40 @@ def test_the_deepest_span_that_covers_enough_is_named() -> None:
     assert found.sentence == "waited 5.00 ms for synthesis.abc.eval"
 
 
+def test_groups_that_waited_for_the_same_are_told_apart_in_few_words() -> None:
+    """Six gaps for `load`, with other work around each, and a kernel that `load` itself gave after one."""
+    trace = Trace()
+    trace.span("prove", 0, 10_000)
+    for number, name in enumerate(("a", "b", "b", "c", "a", "load", "load")):
+        stage = trace.span(name, 1_000 * number, 1_000 * number + 100)
+        trace.work(name, 1_000 * number, 1_000 * number + 100, stage)
+        trace.span("load", 1_000 * number + 100, 1_000 * number + 1_000)
+    found = [f.sentence for f in trace.analyse(7_000).findings if f.rule == "idle.host"]
+    # a > b, b > b, b > c, c > a, a > load, load > load and the last to the job's open end
+    assert sorted(found) == [
+        "waited 900 us for load after a, before b",
+        "waited 900 us for load after a, before load",
+        "waited 900 us for load before a",
+        "waited 900 us for load before c",
+        "waited 900 us for load before the window's end",
+        "waited 900 us for load between its own work",
+        "waited 900 us for load within b",
+    ]
+
+
+def test_of_several_gpus_each_sentence_says_which() -> None:
+    trace = Trace()
+    trace.span("prove", 0, 1_000)
+    stage = trace.span("msm", 0, 10)
+    trace.span("synthesis", 10, 900)
+    for device in (0, 1):
+        trace.work("kernel", 10, 100 * (device + 1), stage, device=device)
+        trace.work("kernel", 900, 1_000, stage, device=device)
+    found = [f for f in trace.analyse(1_000).findings if f.rule == "idle.host"]
+    said = {f.sentence for f in found if "synthesis" in f.sentence}
+    assert said == {"GPU 0: waited 800 us for synthesis", "GPU 1: waited 700 us for synthesis"}
+
+
 def test_partitions_are_named_with_their_share() -> None:
     trace = Trace(arguments={"synthesis": ("partition", "")})
     trace.span("prove", 0, 10_000)
@@ -113,8 +147,8 @@ def test_partitions_are_named_with_their_share() -> None:
     host = {f.key: f for f in of.findings if f.rule == "idle.host" and "synthesis" in f.key}
     # the first begins the job, the second comes after a kernel: two groups
     assert [f.sentence for f in host.values()] == [
-        "waited 3.50 ms for synthesis of p4 after the job's start, before msm.h",
-        "waited 2.65 ms for synthesis of p9 after msm.h, before msm.h",
+        "waited 3.50 ms for synthesis of p4 after the job's start",
+        "waited 2.65 ms for synthesis of p9 within msm.h",
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzk_top.devicetime import union
@@ -25,6 +25,7 @@ def moments(of: intervals.Set) -> set[int]:
     return {t for a, b in zip(of[0].tolist(), of[1].tolist(), strict=True) for t in range(a, b)}
 
 
+@settings(deadline=None)
 @given(PAIRS, PAIRS)
 def test_both_and_without(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     (a, in_a), (b, in_b) = made(left), made(right)
@@ -34,6 +35,7 @@ def test_both_and_without(left: list[tuple[int, int]], right: list[tuple[int, in
     assert intervals.overlap(intervals.listed(a), intervals.listed(b)) == len(in_a & in_b)
 
 
+@settings(deadline=None)
 @given(PAIRS, st.integers(-5, 80), st.integers(0, 80))
 def test_windows(pairs: list[tuple[int, int]], low: int, length: int) -> None:
     of, inside = made(pairs)
@@ -42,6 +44,7 @@ def test_windows(pairs: list[tuple[int, int]], low: int, length: int) -> None:
     assert moments(intervals.complement(of, low, low + length)) == window - inside
 
 
+@settings(deadline=None)
 @given(PAIRS, st.lists(st.tuples(st.integers(-5, 80), st.integers(0, 30)), min_size=1, max_size=6))
 def test_measure(pairs: list[tuple[int, int]], windows: list[tuple[int, int]]) -> None:
     of, inside = made(pairs)
@@ -56,6 +59,7 @@ def test_listed_joins_what_touches() -> None:
     assert intervals.arrays(()) is intervals.NONE
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12))
 def test_the_median_of_the_others(values: list[int]) -> None:
     column, into = np.array(values, np.int64), np.zeros(len(values), np.int64)
@@ -67,6 +71,7 @@ def test_the_median_of_the_others(values: list[int]) -> None:
         assert into[i] == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=14))
 def test_falls(values: list[int]) -> None:
     """From the last high before the first lower sample to the first of the lowest, without a rise."""

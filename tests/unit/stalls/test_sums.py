@@ -62,7 +62,7 @@ def covered(of: Analysis, *rules: str) -> dict[int, set[tuple[int, int]]]:
     return found
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(traces())
 def test_every_moment_is_in_one_part(made: tuple[Trace, dict[str, set[tuple[int, int]]]]) -> None:
     trace, truth = made
@@ -104,6 +104,7 @@ def test_every_moment_is_in_one_part(made: tuple[Trace, dict[str, set[tuple[int,
     assert told == len(set().union(*exposed.values())), "no copied moment is told of twice"
 
 
+@settings(deadline=None)
 @given(traces())
 def test_equal_traces_give_equal_analyses(made: tuple[Trace, dict[str, set[tuple[int, int]]]]) -> None:
     trace, _ = made

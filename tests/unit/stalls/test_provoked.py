@@ -1,0 +1,106 @@
+"""Each rule on a trace in which its stall was really provoked, and on one in which it must say nothing.
+
+How each trace came about: the READMEs beside them. What is measured here was known beforehand or is told by
+another program; findings span by span are compared in test_by_force.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cuzk_top import stalls
+from cuzk_top.sources.trace_file import TraceSource
+from cuzk_top.stalls.finding import Analysis, Finding
+from cuzk_top.store import Store
+
+DATA = Path(__file__).parents[2] / "data"
+PROVOKED = {
+    "idle.host": ("gpu/golden/dense-20-b-g2-cpu", "gpu/traces/cuda-kill"),
+    "idle.sync": ("gpu/traces/own-chain-65533-bn254", "gpu/golden/dense-20"),
+    "idle.launch": ("gpu/traces/cuda-parents", "gpu/golden/dense-20"),
+    "idle.unknown": ("gpu/traces/cupy", "gpu/golden/dense-20"),
+    "copy.exposed": ("gpu/golden/dense-20-first-pageable", "gpu/golden/small-14"),
+    "copy.slow": ("gpu/golden/dense-20-first-pageable", "gpu/golden/dense-20-first-pool"),
+    "host.claim": ("gpu/golden/dense-20-b-g2-cpu", "gpu/golden/dense-20"),
+    "fault.burst": ("stalls/squeezed", "traces/chain-65533-bls12381"),
+    "alloc": ("stalls/pinned", "gpu/golden/dense-20"),
+    "dealloc": ("stalls/given-back", "stalls/kept"),
+    "clock.drop": ("stalls/edited-clock-drop", "gpu/golden/dense-20"),
+    "tail.cpu": ("gpu/golden/dense-20-b-g2-cpu", "gpu/golden/dense-20"),
+    "tail.gpu": ("gpu/golden/dense-20-bn254", "gpu/golden/dense-22"),
+    "gpu.lost": ("stalls/edited-gpu-lost", "gpu/traces/own-chain-65533-bn254"),
+    "hung": ("stalls/stopped", "traces/chain-65533-bls12381"),
+    "stale.build": ("stalls/stale", "gpu/golden/dense-20"),
+}
+"""Of each ranked rule a trace with its stall and one without."""
+
+
+@cache
+def analysed(name: str) -> tuple[Analysis, Store]:
+    store, source = Store(), TraceSource(DATA / f"{name}.cuzk")
+    store.append(source.poll())
+    source.close()
+    return stalls.analyse(store.snapshot()), store
+
+
+def told(name: str, rule: str) -> list[Finding]:
+    """The ranked findings of a rule, wherever they hang."""
+    every = [one for top in analysed(name)[0].findings for one in (top, *top.causes)]
+    return [finding for finding in every if finding.rule == rule and finding.ranked]
+
+
+@pytest.mark.parametrize("rule", PROVOKED)
+def test_it_speaks_where_its_stall_is_and_only_there(rule: str) -> None:
+    with_it, without = PROVOKED[rule]
+    assert told(with_it, rule), f"{rule} says nothing of {with_it}"
+    assert not told(without, rule), f"{rule} says something of {without}"
+
+
+def test_a_prover_that_was_stopped_for_four_seconds() -> None:
+    (found,) = told("stalls/stopped", "hung")
+    (start, end) = found.intervals[0]
+    assert 4.0e9 <= end - start < 4.3e9
+    assert found.sentence.startswith("stood still for 4.10 s from ")
+
+
+def test_a_prover_that_was_stopped_and_killed_four_seconds_later() -> None:
+    (found,) = told("stalls/killed", "hung")
+    (start, end) = found.intervals[0]
+    assert 4.0e9 <= end - start < 4.3e9 and end == analysed("stalls/killed")[0].window[1]
+    assert found.sentence.startswith("last evidence 4.11 s ago, at ")
+
+
+def test_buffers_given_back_in_each_of_four_proofs() -> None:
+    (found,) = told("stalls/given-back", "dealloc")
+    assert found.count == 4 and dict(found.values)["GiB given back"] == pytest.approx(
+        4 * 640 / 1024, rel=0.01
+    )
+    assert (
+        found.sentence.startswith("2.5 GiB given back in ")
+        and "inside wrapper, no child span" in found.sentence
+    )
+
+
+def test_records_lost_while_the_recorder_stood_still() -> None:
+    """Of 20,000 spans the thread's ring of 16,384 records held 16,383: one place may be half overwritten."""
+    analysis, store = analysed("stalls/flooded")
+    (found,) = [one for one in analysis.findings if one.rule == "lost"]
+    assert found.count == store.snapshot().lost == 20_000 - 16_383
+    assert found.sentence == "3,617 records were lost: what looks idle may not have been"
+    assert not [one for one in analysed("gpu/golden/dense-20")[0].findings if one.rule == "lost"]
+
+
+def test_time_without_a_job_is_shown_and_never_ranked() -> None:
+    analysis, _ = analysed("gpu/traces/cupy")
+    (found,) = [one for one in analysis.findings if one.rule == "idle.nowork"]
+    assert not found.ranked and found.cost_ns == analysis.nowork_ns > 0
+
+
+def test_b_g2_on_the_cpu_is_what_the_proof_waits_for() -> None:
+    """What the switch is worth was measured: 322 and 389 ms a proof (gpu/results.md)."""
+    (found,) = told("gpu/golden/dense-20-b-g2-cpu", "tail.cpu")
+    assert found.lane == "msm.b_g2" and found.count == 2
+    assert 300e6 < (found.saved_ns or 0) / 2 < 400e6
