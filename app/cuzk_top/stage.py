@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top.model import Snapshot
-from cuzk_top.stats import PROOF, begun
+from cuzk_top.stats import PROOF, begun, proof_names
 
 Int64s = NDArray[np.int64]
 
@@ -40,15 +40,15 @@ class Stage:
 def proof_times(snapshot: Snapshot) -> list[tuple[Int64s, Int64s]]:
     """Starts and (clipped) ends of the proofs of each row that holds any."""
     now = snapshot.now_ns
-    number = next((i for i, name in enumerate(snapshot.session.names) if name.text == PROOF), None)
+    numbers = proof_names(snapshot.session)
     found = []
     for row in snapshot.rows:
-        opened = row.open is not None and row.open.name_id == number and row.open.start_ns < now
+        opened = row.open is not None and row.open.name == PROOF and row.open.start_ns < now
         # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if number is None or not (opened or (row.columns.name[:64] == number).any()):
+        if not (opened or np.isin(row.columns.name[:64], numbers).any()):
             continue
         starts, ends, _ = begun(row, now)
-        mine = row.columns.name[: len(starts)] == number
+        mine = np.isin(row.columns.name[: len(starts)], numbers)
         starts, ends = starts[mine], ends[mine]
         if opened and row.open is not None:
             starts, ends = np.append(starts, row.open.start_ns), np.append(ends, now)

@@ -15,7 +15,7 @@ from cuzk_top import stages
 from cuzk_top.device_stages import Block, Proofs, device_stages
 from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot
 from cuzk_top.stage import Int64s, Stage, inside, proof_times, quantile
-from cuzk_top.stats import PROOF, begun
+from cuzk_top.stats import begun, proof_names
 
 __all__ = ["Stage", "stage_table"]
 
@@ -87,8 +87,7 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
     for name, nanoseconds in _child_time(snapshot).items():
         if name in sums:
             sums[name].child_ns += nanoseconds
-    proof = next((i for i, name in enumerate(snapshot.session.names) if name.text == PROOF), -1)
-    whole = sums[proof].total_ns if proof in sums else 0
+    whole = sum(sums[number].total_ns for number in proof_names(snapshot.session) if number in sums)
     return _ordered(snapshot, sums, whole, device_stages(snapshot, Proofs(proofs, whole)))
 
 

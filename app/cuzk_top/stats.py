@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import RowData, Snapshot, SpanRecord
+from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
 
@@ -95,18 +95,23 @@ def last_duration(rows: Sequence[RowData], now_ns: int) -> int | None:
     return end - start
 
 
+def proof_names(session: Session) -> list[int]:
+    """Numbers of the names that say ``prove``: a program and a library that it uses may each have one."""
+    return [number for number, name in enumerate(session.names) if name.text == PROOF]
+
+
 def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
     """Finished proofs, the durations of the last hundred, and the start of the one that runs."""
-    proof = next((i for i, name in enumerate(snapshot.session.names) if name.text == PROOF), None)
+    numbers = proof_names(snapshot.session)
     count, running = 0, None
     durations: list[int] = []
     for row in snapshot.rows:
-        opened = row.open is not None and row.open.name_id == proof
+        opened = row.open is not None and row.open.name == PROOF
         # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if proof is None or not (opened or (row.columns.name[:64] == proof).any()):
+        if not (opened or np.isin(row.columns.name[:64], numbers).any()):
             continue
         starts, ends, finished = begun(row, snapshot.now_ns)
-        mine = np.flatnonzero(row.columns.name[:finished] == proof)
+        mine = np.flatnonzero(np.isin(row.columns.name[:finished], numbers))
         count += len(mine)
         durations += (ends[mine[-100:]] - starts[mine[-100:]]).tolist()
         if finished < len(starts):

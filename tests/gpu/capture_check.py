@@ -4,7 +4,7 @@ capture_check.py [--folder DIR] [--log 20] [--curve bn254] [--repeat 12] [--roun
 
 proofs: the same key and witness are proved with CUPTI's records, with CUDA events, and untraced. Kernels, copies
 and fills of both sources must be the same by name, count and bytes, have the span that launched them, and lie in
-the time their proof holds the GPU; the kernels' time must agree to 2 %. DIR keeps the key between runs.
+the time their proof holds the GPU; the kernels' time must agree to 3 %. DIR keeps the key between runs.
 
 processes: work.cu (built here with nvcc) forks, replaces itself, starts another program and is killed; each of
 its processes must have a session of its own with all of its kernels.
@@ -34,7 +34,7 @@ from cuzk_top.store import Store
 from cuzk_tracer import gpu, layout, reader
 
 ROOT = Path(__file__).resolve().parents[2]
-ALIKE = 0.02
+ALIKE = 0.03  # events add 2 to 3 µs a kernel, and two runs of the same kernels differ by themselves
 PROVER = """
 import sys
 from cuzk_tracer import gpu

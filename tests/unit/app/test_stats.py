@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top import stats
-from cuzk_top.model import Snapshot
+from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, Session, Snapshot
 from cuzk_top.stage_table import stage_table
+from cuzk_top.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
 import sessions as build
@@ -183,6 +184,27 @@ def test_proofs_counts_and_durations() -> None:
     count, _, running = stats.proofs(live)
     assert count == 2
     assert running == build.BASE_NS + round((4000 + 4160 + 60 * 4.32) * MS)
+
+
+def test_a_program_and_a_library_may_both_have_a_name_for_proofs() -> None:
+    """Three proofs of 10, 20 and 40 ms under the second of two names; half of each is synthesis."""
+    names = [Name("prove", faults=True), Name("prove", "number"), Name("synthesis")]
+    lengths = np.array([10, 20, 40], np.int64) * MS
+    start = np.array([0, 100, 200], np.int64) * MS
+    spans = Columns.make(
+        6,
+        kind=KIND_SPAN,
+        start_ns=np.repeat(start, 2),
+        end_ns=np.stack([start + lengths, start + lengths // 2], axis=1).ravel(),
+        name=np.tile([1, 2], 3),
+        depth=np.tile([0, 1], 3),
+    )
+    store = Store()
+    store.append(Batch(Session(names=names), spans, Columns.empty(), 0, 300 * MS, True))
+    snapshot = store.snapshot()
+    assert stats.proofs(snapshot) == (3, [10 * MS, 20 * MS, 40 * MS], None)
+    table = {entry.name: entry for entry in stage_table(snapshot)}
+    assert table["synthesis"].share == 0.5 and table["prove"].share == 1
 
 
 def test_siblings_rank_and_histogram() -> None:
