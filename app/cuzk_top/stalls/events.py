@@ -57,6 +57,10 @@ class Events:
         )
         self.length = np.concatenate([ops.end - ops.start, np.zeros(len(arrivals), np.int64)])[order]
 
+    def of_arrivals(self, which: Int64s) -> Int64s:
+        """Places of these arrivals among the events."""
+        return self._place[self._ops + which]
+
     def _in_order(self, edges: Edges) -> Edges:
         """The same where edges from later events (work of one stream that overlaps, clocks that disagree)
         come from when those happened.

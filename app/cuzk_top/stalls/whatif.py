@@ -25,7 +25,8 @@ _NOTHING = np.empty(0, np.int64)
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
     """What is taken out: of threads, `share` of what they do in some intervals; of device work, `shorter` ns
-    each; and the gap between each of `closed` and the work before it on its stream.
+    each; the gap between each of `closed` and the work before it on its stream; and of what was `handed` to
+    threads (places in `Graph.arrivals`) the last ns before it came: it comes so much `sooner`.
     """
 
     threads: dict[int, Set] = field(default_factory=dict)
@@ -33,6 +34,8 @@ class Cut:
     work: Int64s = field(default_factory=lambda: _NOTHING)
     shorter: Int64s = field(default_factory=lambda: _NOTHING)
     closed: Int64s = field(default_factory=lambda: _NOTHING)
+    handed: Int64s = field(default_factory=lambda: _NOTHING)
+    sooner: Int64s = field(default_factory=lambda: _NOTHING)
 
 
 NO_CUT = Cut()
@@ -143,6 +146,8 @@ class WhatIf:
             chosen = np.zeros(len(self.graph.records.ops), dtype=bool)
             chosen[taken] = True
             found[on_path[chosen[on_path[:, 1]], 0]] = True
+        for place in self.events.of_arrivals(cut.handed).tolist():
+            found |= (self._first <= place) & (place < self._last)
         return found
 
     def _layers(self) -> list[list[int]]:
@@ -206,6 +211,9 @@ class WhatIf:
                 closed = np.zeros(len(self.graph.records.ops) + 1, dtype=bool)
                 closed[cut.closed] = True
                 lag = np.where(closed[ops], lag - np.maximum(side.edges.lag, 0), lag)
+            if number == 0 and len(cut.handed):
+                lag = lag.copy()
+                lag[self.events.of_arrivals(cut.handed)] -= cut.sooner
             edges.append((side.source, lag + length))
         return edges[0], edges[1]
 

@@ -362,9 +362,33 @@ def test_a_wait_for_a_gpu_that_its_holder_leaves_idle() -> None:
     found = the(of, "lock.wait")
     assert found.sentence == "waited 2.00 ms for an idle GPU 0: held by thread 2 since 0:00.000"
     assert spots(found) == [(3_000, 5_000)] and found.device == 0
-    # without the 2 ms the other thread would have it 2 ms earlier, and both proofs would end so much earlier
-    assert found.saved_ns == 4_000_000
+    # let go of 2 ms earlier, the other proof would end so much earlier; the holder's own would not
+    assert found.saved_ns == 2_000_000
     assert found.threshold.startswith("fires over 0.5 % of the proof (50.0 us) of waits")
+
+
+@pytest.mark.parametrize(("stream", "saved"), [(1, 3_000_000), (0, 10_000)])
+def test_what_a_held_gpu_costs_the_one_who_waits(stream: int, saved: int) -> None:
+    """The holder gives the GPU 1 ms of work, waits 3 ms for the CPU, and gives it 1 ms more. On a stream of
+    its own the other's work could begin 3 ms sooner; behind the holder's on one stream only by the 10 us that
+    its launch took.
+    """
+    trace = Trace(arguments={"gpu.held": ("device", "")})
+    trace.span("prove", 0, 9_000, thread=1)
+    trace.span("prove", 0, 5_000, thread=2)
+    trace.span("gpu.held", 0, 5_000, thread=2)
+    for start, name in ((0, "first"), (4_000, "tail")):
+        trace.work("kernel", start, start + 1_000, trace.span(name, start, start + 1_000, thread=2))
+    trace.span("prep", 1_000, 4_000, thread=2)
+    trace.span("gpu.wait", 500, 5_000)
+    trace.span("gpu.held", 5_000, 9_000)
+    stage = trace.span("partition", 5_000, 5_010)
+    trace.work("kernel", 5_010, 8_990, stage, stream=stream)
+    finish = trace.span("finish", 5_010, 9_000)
+    trace.sync(5_010, 8_990, "event")
+    trace.rows[-1]["parent"] = finish
+    found = the(trace.analyse(9_000), "lock.wait")
+    assert spots(found) == [(1_000, 4_000)] and found.saved_ns == saved
 
 
 def test_gaps_between_kernels_are_not_the_holders_idling() -> None:
