@@ -3,7 +3,7 @@
 Takes the last whole proof of a trace (such as tests/data/gpu/golden/dense-20.cuzk) and writes its host spans
 and its devices' records into this process's own ring, through cuzk_tracer's public functions, at the times
 they had: spans as they open and close, records of devices 20 times a second, as CUPTI hands them over. It is
-a recorded load for a viewer to watch and no prover: it proves nothing, and nothing it takes is a GPU's figure.
+a recorded load for a viewer to watch and no prover: it proves nothing, and no time it takes is a GPU's.
 Prints ``playing`` once there is something to see.
 """
 
@@ -210,6 +210,7 @@ def main() -> None:
     told = ("job", "backend", "curve", "gpu", "threads", "domain")
     cuzk_tracer.meta(**{key: meta[key] for key in told if key in meta}, played=args.trace.name)
     player = Player(load(args.trace), args.rate)
+    cuzk_tracer.open()
     print("playing", flush=True)
     player.play()
 
