@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import gc
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cuzk_top import blas
-from cuzk_top.errors import CuzkTopError
+from cuzk_top.errors import CuzkTopError, EndedError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 LEAST_SIZE = 1 << 20
 GC_OBJECTS = 100_000
@@ -234,20 +241,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     blas.keep_quiet()
     gc.set_threshold(GC_OBJECTS)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     command = importlib.import_module(f"cuzk_top.commands.{args.command or 'top'}")
     try:
         code: int = command.run(args)
     except CuzkTopError as error:
-        print(f"cuzk-top: {error}", file=sys.stderr)
+        _say(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print("cuzk-top: stopped", file=sys.stderr)
+        _say("stopped")
         return 130
-    except BrokenPipeError:
-        # The reader of our output (head, a closed pager) went away: nothing more to say, and no traceback.
-        sys.stderr.close()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO) or error.filename is not None:
+            raise
+        # The reader of our output (head, a closed pager, a terminal) went away: nothing more to say, and no
+        # traceback.
+        if sys.stderr is not None:
+            sys.stderr.close()
         return 0
     return code
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """As Ctrl-C does: what is open is closed on the way out, a recording too. Once; that may take a while."""
+    signal.signal(number, signal.SIG_IGN)
+    raise EndedError(number)
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:  # closed at the start
+        with contextlib.suppress(OSError):  # or since
+            print(f"cuzk-top: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

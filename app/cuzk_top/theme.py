@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from cuzk_top import background
+
 Style = Literal["dark", "light", "mono"]
 Depth = Literal["true", "256", "16", "mono"]
 
@@ -209,10 +211,11 @@ class Theme:
 def choose(style: str | None, ascii_only: bool, env: Mapping[str, str]) -> Theme:
     """The theme for this terminal, from the user's wish and the environment.
 
-    NO_COLOR (set to anything but nothing) and `style` ``mono`` mean no colours; COLORTERM and TERM give the
-    depth (unknown terminals get 16 colours, ``TERM=dumb`` none); a locale that is not UTF-8 gets ASCII.
+    Without a wish COLORFGBG says whether the background is light. NO_COLOR (set to anything but nothing) and
+    `style` ``mono`` mean no colours; COLORTERM and TERM give the depth (unknown terminals get 16 colours,
+    ``TERM=dumb`` none); a locale that is not UTF-8 gets ASCII.
     """
-    wanted: Style = "light" if style == "light" else "dark"
+    wanted: Style = "light" if (style or background.of_environment(env)) == "light" else "dark"
     term = env.get("TERM", "")
     if style == "mono" or env.get("NO_COLOR") or term == "dumb":
         depth: Depth = "mono"

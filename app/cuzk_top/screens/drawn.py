@@ -122,6 +122,10 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """One frame, or nothing if nothing changed. `force` also renews the figures."""
         if not self.is_current or not self.size.width:
             return
+        if getattr(self.app._driver, "behind", False):
+            # More would only come late: the next tick draws all of it.
+            self._drawn, self._text_due_ns = None, 0
+            return
         if not self.view.paused:
             self.data = self.controls.snapshot()
         playback = self.controls.playback()
@@ -240,6 +244,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def tab(self) -> str:
         """The open pane. Until the user opens one: the stalls as soon as there is a device or a finding."""
         return self.view.tab or self._first_tab
+
+    @property
+    def placed_view(self) -> ViewState | None:
+        """The view, once its window was found."""
+        return self.view if self._placed else None
 
     @property
     def on_findings(self) -> bool:
