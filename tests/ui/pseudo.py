@@ -30,9 +30,9 @@ class OnTerminal:
         env: Mapping[str, str] | None = None,
         answering: bool = True,
         keep: Sequence[int] = (),
-        stderr: Path | None = None,
+        ignored: Sequence[int] = (),
     ) -> None:
-        """`size`: columns, rows. `keep`: descriptors that the program inherits. `stderr`: goes there."""
+        """`size`: columns, rows. `keep`: descriptors that it inherits. `ignored`: signals, as by nohup."""
         self.terminal = Terminal(*size, answering)
         self.terminal.modes.add(7)  # terminals wrap until they are told not to
         self.raw = b""
@@ -45,8 +45,8 @@ class OnTerminal:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, window)
                 for descriptor in keep:
                     os.set_inheritable(descriptor, True)
-                if stderr is not None:
-                    os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+                for number in ignored:
+                    signal.signal(number, signal.SIG_IGN)
                 os.execvpe(command[0], list(command), dict(env if env is not None else os.environ))
             finally:
                 os._exit(127)
