@@ -7,7 +7,6 @@ Textual, whose version is pinned.
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import os
 import re
@@ -142,7 +141,6 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
         self._host: Host = app
-        self._loop = asyncio.get_running_loop()
         self._flow = Flow()
         self._told_gone = False
         assert self._file is not None
@@ -158,13 +156,7 @@ class TerminalDriver(LinuxDriver):
         """There is no terminal any more; any thread may find out."""
         if not self._told_gone:
             self._told_gone = True
-            self._tell(self._host.terminal_gone)
-
-    def _tell(self, call: Callable[..., object], *arguments: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError:  # the application has ended meanwhile
-            return
+            self._app.call_later(self._host.terminal_gone)
 
     def write(self, data: str) -> None:
         super().write(data)
@@ -231,7 +223,7 @@ class TerminalDriver(LinuxDriver):
                 continue
             colour = background.told(found[1])
             if colour is not None:
-                self._tell(self._host.background_told, colour)
+                self._app.call_later(self._host.background_told, colour)
         text = _ANSWERS.sub("", text)
         begun = _BEGUN.search(text)
         at = begun.start() if begun else len(text)
