@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rich.color import ColorSystem
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
+from cuzk_top import environment
 from cuzk_top.screens.analysis import Analyse, Analysing
 from cuzk_top.screens.session import SessionControls, SessionScreen
 from cuzk_top.screens.terminal_driver import TerminalDriver
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from cuzk_top.screens.start import Choice, Places  # noqa: F401 (named in quotes)
 
 Result = TypeVar("Result")
+COLOR_SYSTEMS: Mapping[str, ColorSystem] = {
+    "true": ColorSystem.TRUECOLOR,
+    "256": ColorSystem.EIGHT_BIT,
+    "16": ColorSystem.STANDARD,
+}
+"""By a theme's depth; without colours nothing asks."""
 
 SWITCH_S = 0.0005
 """How long a thread that computes may keep the interpreter from the one that draws. With Python's own 5 ms a
@@ -39,8 +46,11 @@ class OnTerminal(App[Result], Generic[Result]):
     def __init__(self, theme: Theme | None, adapts: bool) -> None:
         """`adapts`: take the light or the dark palette by what the terminal says of its background."""
         # The theme reads the environment first: Textual takes NO_COLOR out of it.
-        self.skin = choose(None, False, os.environ) if theme is None else theme
+        self.skin = choose(None, False, environment.as_given()) if theme is None else theme
         super().__init__(ansi_color=True, driver_class=TerminalDriver)
+        # Rich guesses from TERM anew, and would bring our colours down to what it guesses.
+        if self.skin.depth in COLOR_SYSTEMS:
+            self.console._color_system = COLOR_SYSTEMS[self.skin.depth]
         # Its pictures are not of ASCII.
         self.use_command_palette = self.ENABLE_COMMAND_PALETTE and not self.skin.ascii
         self._adapts = adapts

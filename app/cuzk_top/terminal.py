@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from cuzk_top import theme
+from cuzk_top import environment, theme
 from cuzk_top.errors import EndedError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def interactive() -> bool:
 
 def skin(args: argparse.Namespace) -> theme.Theme:
     """Colours and glyphs by the command's options and the environment."""
-    return theme.choose(None if args.theme == "auto" else args.theme, args.ascii, os.environ)
+    return theme.choose(None if args.theme == "auto" else args.theme, args.ascii, environment.as_given())
 
 
 def load() -> None:

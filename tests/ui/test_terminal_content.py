@@ -161,6 +161,7 @@ def test_after_every_key(scene: str, tmp_path: Path) -> None:
                 app.agrees(f"Esc behind {key!r}")
             app.ask("later")
         app.agrees("all keys")
+        assert app.raw.isascii() == (scene == "ascii")
         assert app.terminal.torn == 0
 
 
