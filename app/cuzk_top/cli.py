@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cuzk_top import blas
+from cuzk_top import blas, terminal
 from cuzk_top.errors import CuzkTopError, EndedError
 
 if TYPE_CHECKING:
@@ -238,6 +238,7 @@ def size(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error a user can cause is one line on standard error."""
+    terminal.open_streams()
     args = build_parser().parse_args(argv)
     blas.keep_quiet()
     gc.set_threshold(GC_OBJECTS)
@@ -254,14 +255,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("stopped")
         return 130
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EIO) or error.filename is not None:
-            raise
-        # The reader of our output (head, a closed pager, a terminal) went away: nothing more to say, and no
-        # traceback.
-        if sys.stderr is not None:
-            sys.stderr.close()
-        return 0
+        return _output_lost(error, 0)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _output_lost(error, code)
     return code
+
+
+def _output_lost(error: OSError, code: int) -> int:
+    """The exit code where standard output takes nothing any more; raises the error if it is another one."""
+    if error.errno not in (errno.EPIPE, errno.EIO, errno.ENOSPC) or error.filename is not None:
+        raise error
+    terminal.close_output()
+    if error.errno == errno.ENOSPC:
+        _say(f"standard output: {error.strerror}")
+        return 3
+    return code  # its reader (head, a closed pager, a terminal) went away: there is nothing to say
 
 
 def _end(number: int, _: FrameType | None) -> None:
@@ -271,9 +281,8 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def _say(line: str) -> None:
-    if sys.stderr is not None:  # closed at the start
-        with contextlib.suppress(OSError):  # or since
-            print(f"cuzk-top: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        print(f"cuzk-top: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

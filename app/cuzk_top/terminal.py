@@ -26,8 +26,31 @@ def interactive() -> bool:
     """True when keys can be read and a picture shown. Textual draws to standard error and does not ask."""
     if os.environ.get("TERM", "dumb") == "dumb":
         return False
-    streams = (sys.stdin, sys.stdout, sys.stderr)  # one that was closed at the start is None
-    return all(stream is not None and stream.isatty() for stream in streams)
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def open_streams() -> None:
+    """Open those of the three standard streams that were closed at the start (``2>&-``), on nothing.
+
+    Else the next file that is opened, a recording perhaps, would take what we and our programs write there.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            _to_nowhere(descriptor)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+
+
+def say(line: str) -> None:
+    """A line on standard output. Where nobody takes it (head has ended, say) the work goes on without."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        close_output()
+
+
+def close_output() -> None:
+    """Have what is still to come on standard output, and what stands in its buffer, go nowhere."""
+    _to_nowhere(1)
 
 
 def skin(args: argparse.Namespace) -> theme.Theme:
@@ -90,7 +113,12 @@ def _do_without() -> None:
     if all(os.isatty(descriptor) for descriptor in range(3)):
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # may come later than the news
+    _to_nowhere(0, 1, 2)
+
+
+def _to_nowhere(*descriptors: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
+    for descriptor in descriptors:
         os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    if nowhere not in descriptors:
+        os.close(nowhere)
