@@ -67,8 +67,8 @@ def test_a_full_disk_is_one_line(command: tuple[object, ...], environment: dict[
 
 
 def test_an_answer_that_nobody_reads_is_an_exit_code_all_the_same(environment: dict[str, str]) -> None:
-    wrong = DATA / "broken" / "negated.proof.json"
-    files = map(str, (CASE / "verification_key.json", CASE / "public.json", wrong))
+    wrong = DATA / "broken" / "one-changed.public.json"
+    files = map(str, (CASE / "verification_key.json", wrong, CASE / "proof.json"))
     done = shell('"$@" | true', environment, *CLI, "verify", *files)
     assert (done.returncode, done.stderr) == (1, "")
 
