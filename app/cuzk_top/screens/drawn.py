@@ -301,6 +301,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             if undoable:
                 self.undo = [*self.undo[-UNDO_DEPTH:], (self.view, self.data.now_ns)]
             self.view = view
+            self._notice = ("", NEVER_NS)  # it was about the view before
         self.tick(True)
 
     def look(self, window: Window, mode: Mode = "hold") -> None:
