@@ -185,6 +185,7 @@ ACTIONS: tuple[Action, ...] = (
         "session",
     ),
     Action("help", ("question_mark",), "help", "this list", "session", 13),
+    Action("palette", ("ctrl+p",), "commands", "find a command of this list by its words", "session"),
     Action("suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "session"),
     Action("stop", ("ctrl+c",), "stop", "ask the session to stop", "session"),
     Action("quit", ("q",), "quit", "leave the screen; a proof goes on", "session", 14),
@@ -217,6 +218,7 @@ _KEY_NAMES = {
     "pagedown": "PgDn",
     "pageup": "PgUp",
     "ctrl+c": "Ctrl-C",
+    "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
 

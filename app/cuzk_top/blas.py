@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from cuzk_top import environment
+
 VARIABLE = "OPENBLAS_NUM_THREADS"
 _ours = False
 
@@ -22,4 +24,5 @@ def keep_quiet() -> None:
 
 def users_environment() -> dict[str, str]:
     """The environment as the user has it."""
-    return {name: value for name, value in os.environ.items() if not (_ours and name == VARIABLE)}
+    given = environment.as_given()
+    return {name: value for name, value in given.items() if not (_ours and name == VARIABLE)}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import gc
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cuzk_top import blas
-from cuzk_top.errors import CuzkTopError
+from cuzk_top import blas, terminal
+from cuzk_top.errors import CuzkTopError, EndedError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 LEAST_SIZE = 1 << 20
 GC_OBJECTS = 100_000
@@ -231,23 +238,51 @@ def size(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error a user can cause is one line on standard error."""
+    terminal.open_streams()
     args = build_parser().parse_args(argv)
     blas.keep_quiet()
     gc.set_threshold(GC_OBJECTS)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     command = importlib.import_module(f"cuzk_top.commands.{args.command or 'top'}")
     try:
         code: int = command.run(args)
     except CuzkTopError as error:
-        print(f"cuzk-top: {error}", file=sys.stderr)
+        _say(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        print("cuzk-top: stopped", file=sys.stderr)
+        _say("stopped")
         return 130
-    except BrokenPipeError:
-        # The reader of our output (head, a closed pager) went away: nothing more to say, and no traceback.
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        return _output_lost(error, 0)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _output_lost(error, code)
     return code
+
+
+def _output_lost(error: OSError, code: int) -> int:
+    """The exit code where standard output takes nothing any more; raises the error if it is another one."""
+    if error.errno not in (errno.EPIPE, errno.EIO, errno.ENOSPC) or error.filename is not None:
+        raise error
+    terminal.close_output()
+    if error.errno == errno.ENOSPC:
+        _say(f"standard output: {error.strerror}")
+        return 3
+    return code  # its reader (head, a closed pager, a terminal) went away: there is nothing to say
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """As Ctrl-C does: what is open is closed on the way out, a recording too. Once; that may take a while."""
+    signal.signal(number, signal.SIG_IGN)
+    raise EndedError(number)
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        print(f"cuzk-top: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What a user can cause, as one clear line each: `str(error)` names file, place and remedy."""
 
+import signal
+
 
 class CuzkTopError(Exception):
     """Base of everything the viewer raises on purpose. `exit_code` is that of the command line."""
@@ -27,3 +29,11 @@ class MissingError(CuzkTopError):
     """Something this machine lacks."""
 
     exit_code = 3
+
+
+class EndedError(CuzkTopError):
+    """A signal asked the program to end; exit codes as shells have them."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number

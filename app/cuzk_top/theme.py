@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from cuzk_top import background
+
 Style = Literal["dark", "light", "mono"]
 Depth = Literal["true", "256", "16", "mono"]
 
@@ -206,21 +208,35 @@ class Theme:
         return Paint(ROLES[fg].ansi, fill, bold)
 
 
+TRUE_TERMS = ("-direct", "kitty", "alacritty", "foot", "ghostty", "wezterm", "contour")
+"""Parts of TERM of terminals that have 24-bit colours."""
+PLAIN_TERMS = ("linux", "vt")
+"""Beginnings of TERM of Linux's console, whose fonts lack the narrow blocks, and of DEC's terminals."""
+
+
 def choose(style: str | None, ascii_only: bool, env: Mapping[str, str]) -> Theme:
     """The theme for this terminal, from the user's wish and the environment.
 
-    NO_COLOR (set to anything but nothing) and `style` ``mono`` mean no colours; COLORTERM and TERM give the
-    depth (unknown terminals get 16 colours, ``TERM=dumb`` none); a locale that is not UTF-8 gets ASCII.
+    Without a wish COLORFGBG says whether the background is light. NO_COLOR (set to anything but nothing) and
+    `style` ``mono`` mean no colours; COLORTERM, which ssh does not hand on, and TERM give the depth (unknown
+    terminals get 16 colours, ``TERM=dumb`` and DEC's none). A locale that is not UTF-8 and `PLAIN_TERMS` get
+    ASCII.
     """
-    wanted: Style = "light" if style == "light" else "dark"
+    wanted: Style = "light" if (style or background.of_environment(env)) == "light" else "dark"
     term = env.get("TERM", "")
-    if style == "mono" or env.get("NO_COLOR") or term == "dumb":
+    if style == "mono" or env.get("NO_COLOR") or term == "dumb" or term.startswith("vt"):
         depth: Depth = "mono"
-    elif env.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
+    elif env.get("COLORTERM", "").lower() in ("truecolor", "24bit") or any(
+        name in term for name in TRUE_TERMS
+    ):
         depth = "true"
     elif "256color" in term:
         depth = "256"
     else:
         depth = "16"
-    locale = (env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "").lower().replace("-", "")
-    return Theme("mono" if depth == "mono" else wanted, depth, ascii_only or "utf8" not in locale)
+    locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG")
+    # Where nobody said: terminals of today know UTF-8, but multiplexers then replace what is not ASCII.
+    silent = "" if env.get("TMUX") or env.get("STY") else "utf8"
+    utf8 = "utf8" in (locale or silent).lower().replace("-", "")
+    plain = ascii_only or not utf8 or term.startswith(PLAIN_TERMS)
+    return Theme("mono" if depth == "mono" else wanted, depth, plain)

@@ -46,7 +46,7 @@ class Slow:
 
 def test_a_frame_takes_what_is_there_and_one_run_is_made_at_a_time() -> None:
     slow, clock = Slow(), FakeClock()
-    analyst = Analyst(slow, clock)
+    analyst = Analyst(slow, clock, clock)
     assert analyst.look(moment(1), WINDOW, True) is NO_INSIGHT
     assert analyst.look(moment(2), WINDOW, True) is NO_INSIGHT  # the first still runs
     clock.now_ns = 300 * MS
@@ -61,6 +61,20 @@ def test_a_frame_takes_what_is_there_and_one_run_is_made_at_a_time() -> None:
     analyst.look(moment(5), WINDOW, True)
     analyst.wait()
     assert slow.calls == [1, 5] and analyst.look(moment(5), WINDOW, True).problem == "of 5"
+
+
+def test_it_rests_for_what_it_computed_however_long_that_took() -> None:
+    slow, clock = Slow(), FakeClock()
+    analyst = Analyst(slow, clock, lambda: clock.now_ns // 10)  # a tenth of a core was left for it
+    analyst.look(moment(1), WINDOW, True)
+    clock.now_ns = 500 * MS
+    slow.go.set()
+    analyst.wait()
+    for after_ms, calls in ((4_999, [1]), (5_000, [1, 5_000])):
+        clock.now_ns = (500 + after_ms) * MS
+        analyst.look(moment(after_ms), WINDOW, True)
+        analyst.wait()
+        assert slow.calls == calls
 
 
 def test_a_short_one_runs_every_two_seconds() -> None:

@@ -11,6 +11,7 @@ import example
 import pytest
 import sessions
 from sessions import BASE_NS, MS, FakeControls
+from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from cuzk_top import actions, trace, view_file
@@ -215,6 +216,18 @@ async def _(desk: Desk) -> None:
     assert "synth 0 busy 100%" in desk.text
 
 
+async def test_an_edge_where_there_is_none_is_said() -> None:
+    app = sessions.app_of(example.controls(), insight=example.insight())
+    async with app.run_test(size=SIZE) as pilot:
+        screen = await sessions.settled(pilot)
+        before = screen.view.selection
+        await pilot.press("j", "left_square_bracket")  # the critical path has no spans of its own
+        assert screen.view.selection == before
+        assert "no further span edge in this lane" in screen.header.texts[0]
+        await pilot.press("w")
+        assert "no further" not in screen.header.texts[0], "it was about the view before"
+
+
 @exercise("edge_end")
 async def _(desk: Desk) -> None:
     view = await desk.press(*["j"] * 4, desk.key)
@@ -416,7 +429,7 @@ async def _(desk: Desk) -> None:
 @exercise("save")
 async def _(desk: Desk) -> None:
     await desk.press()
-    await desk.said("saved traces/saved.cuzk")
+    await desk.said("saved saved.cuzk in traces")
     assert desk.controls.asked == ["save"]
 
 
@@ -444,6 +457,22 @@ async def _(desk: Desk) -> None:
     assert isinstance(desk.pilot.app.screen, TextScreen)
     await desk.press("escape")
     assert desk.pilot.app.screen is desk.screen
+
+
+@exercise("palette")
+async def _(desk: Desk) -> None:
+    await desk.press(desk.key)
+    palette = desk.pilot.app.screen
+    assert isinstance(palette, CommandPalette)
+    await desk.pilot.press(*"axis from")
+    for _ in range(200):  # it looks for them in the background
+        await desk.pilot.pause(0.05)
+        if palette.query_one(CommandList).option_count == 1:
+            break
+    await desk.pilot.press("enter")
+    await desk.pilot.pause()
+    assert desk.pilot.app.screen is desk.screen
+    assert desk.view.clock == "monotonic"
 
 
 @exercise("suspend")

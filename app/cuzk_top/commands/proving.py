@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuzk_top import prover_process
+from cuzk_top import prover_process, terminal
 from cuzk_top.prover_process import Outcome, ProverProcess
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit
 
 def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops: bool) -> int:
     # These, numpy and pyarrow load while the prover starts, on another core.
-    from cuzk_top import terminal  # noqa: PLC0415
     from cuzk_top.live import LiveSession  # noqa: PLC0415
     from cuzk_top.sources.absent import AbsentRing  # noqa: PLC0415
     from cuzk_top.sources.ring import RingSource  # noqa: PLC0415
@@ -134,7 +133,7 @@ def _print_news(session: LiveSession, progress: Progress) -> None:
 
 
 def _print(line: str) -> None:
-    print(line, flush=True)
+    terminal.say(line)
 
 
 def _conclude(session: LiveSession, outcome: Outcome, trace: Path | None, *, with_report: bool) -> int:

@@ -8,7 +8,6 @@ when the screen is left; the command ends with the program.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from pathlib import Path
@@ -20,8 +19,6 @@ from cuzk_top.program import NotStartedError, Program, Signals, executable
 from cuzk_top.progress import Progress
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from cuzk_top.live import LiveSession
 
 TICK_S = 0.05
@@ -82,18 +79,10 @@ def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None
 
 
 def _show(session: LiveSession, program: Program, args: argparse.Namespace) -> None:
-    """The screen, and after it what is left of the program."""
-
-    def hand_on(number: int, _: FrameType | None) -> None:
-        program.send(number)
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """The screen, and after it what is left of the program, which gets the signals that end the screen."""
     try:
-        terminal.show(session, args)
+        terminal.show(session, args, hand_on=program.send)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         program.release()
     with Signals() as signals:
         _follow(session, program, signals, quiet=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from cuzk_top import stalls
+from cuzk_top import stalls, terminal
 from cuzk_top.errors import InputError
 from cuzk_top.sources.trace_file import TraceSource
 from cuzk_top.stalls import told
@@ -31,7 +31,10 @@ def run(args: argparse.Namespace) -> int:
     snapshot = store.snapshot()
     analysis = stalls.analyse(snapshot, limits=limits)
     data = told.facts(snapshot, analysis, limits)
-    print(json.dumps(data, indent=2) if args.json else told.text(data, Path(args.file).name))
+    try:
+        print(json.dumps(data, indent=2) if args.json else told.text(data, Path(args.file).name), flush=True)
+    except BrokenPipeError:  # the exit code is an answer too
+        terminal.close_output()
     return int(args.fail_over is not None and told.share(analysis) > args.fail_over)
 
 

@@ -51,7 +51,8 @@ def _choose(sessions: SessionList, args: argparse.Namespace) -> Choice:
     from cuzk_top.app import StartApp  # noqa: PLC0415 - the screen's libraries load only where there is a screen
     from cuzk_top.screens.start import Choice  # noqa: PLC0415
 
-    return StartApp(FoundPlaces(sessions), terminal.skin(args)).run() or Choice("quit")
+    app = StartApp(FoundPlaces(sessions), terminal.skin(args), args.theme == "auto")
+    return terminal.until_left(app) or Choice("quit")
 
 
 def _open(choice: Choice, args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from cuzk_top import paths, provers, theme
+from cuzk_top import environment, paths, provers, theme
 from cuzk_top.doctor import Check
 from cuzk_tracer import gpu, places
 from cuzk_tracer.opening import private_folder
@@ -24,8 +24,9 @@ LEAST_COLUMNS, LEAST_ROWS = 60, 16
 INSTALL_AGAIN = "install a C++ compiler (sudo apt install g++), then: pip install --force-reinstall cuzk-top"
 
 
-def checks(env: Mapping[str, str] = os.environ, root: Path = Path("/")) -> list[Check]:
-    """All of them. `root` is /, elsewhere in tests."""
+def checks(env: Mapping[str, str] | None = None, root: Path = Path("/")) -> list[Check]:
+    """All of them. `env`: by default that of the user. `root` is /, elsewhere in tests."""
+    env = environment.as_given() if env is None else env
     return [
         _pairings(),
         _host_library(),
@@ -188,7 +189,8 @@ def _terminal(env: Mapping[str, str]) -> Check:
         remedies.append("export COLORTERM=truecolor   (if the terminal can)")
     if skin.ascii:
         problems.append("coarser bars")
-        remedies.append("export LC_ALL=C.UTF-8")
+        plain = env.get("TERM", "").startswith(theme.PLAIN_TERMS)
+        remedies.append("a terminal emulator instead" if plain else "export LC_ALL=C.UTF-8")
     if not sys.stdout.isatty():
         found.append("standard output is none")
     else:

@@ -7,6 +7,7 @@ that it uses no more than a hundredth of one core.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 EVERY_NS = 2_000_000_000
 """While a session runs or plays, at most once in so long: what it says is read, not watched."""
 REST = 100
-"""Pause after a run, in durations of that run: a hundredth of a core, however long a run takes."""
+"""Pause after a run, in CPU times of that run: a hundredth of a core, however long a run takes."""
 LOOK_BACK_NS = 900 * 1_000_000_000
 """A session that runs longer is analysed over its last 15 minutes."""
 MOST_SPANS = 250_000
@@ -107,15 +108,23 @@ def _spans_in(snapshot: Snapshot, low: int, high: int) -> int:
 
 
 class Analyst:
-    """Runs one analysis at a time on a thread of its own. `clock` is monotonic nanoseconds."""
+    """Runs one analysis at a time on a thread of its own.
 
-    def __init__(self, analyse: Analyse, clock: Callable[[], int]) -> None:
+    `clock` is monotonic nanoseconds, `cpu` those for which the asking thread has computed: beside a prover
+    that takes all cores a run lasts many times as long as it costs.
+    """
+
+    def __init__(
+        self, analyse: Analyse, clock: Callable[[], int], cpu: Callable[[], int] = time.thread_time_ns
+    ) -> None:
         self.insight = NO_INSIGHT
         self._analyse = analyse
         self._clock = clock
+        self._cpu = cpu
         self._thread: threading.Thread | None = None
         self._began_ns = 0
         self._ended_ns = 0
+        self._worked_ns = 0
         self._due_ns = 0
         self._key: object = None
         self._seen: tuple[object, int] = (None, 0)
@@ -132,8 +141,7 @@ class Analyst:
         now = self._clock()
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
-            worked = self._ended_ns - self._began_ns
-            self._due_ns = max(self._began_ns + EVERY_NS, self._ended_ns + REST * worked)
+            self._due_ns = max(self._began_ns + EVERY_NS, self._ended_ns + REST * self._worked_ns)
             if self._came is not None:
                 self.insight, self._came = self._came, None
         moment = (snapshot.revision, snapshot.now_ns, window)
@@ -154,10 +162,12 @@ class Analyst:
         return self.insight
 
     def _run(self, snapshot: Snapshot, part: Interval | None) -> None:
+        began = self._cpu()
         try:
             self._came = self._analyse(snapshot, part)
         except Exception as error:  # whatever it is, it must not take the screen down
             self._came = Insight(problem=f"the analysis failed: {type(error).__name__}: {error}")
+        self._worked_ns = self._cpu() - began
         self._ended_ns = self._clock()
 
     def wait(self) -> None:

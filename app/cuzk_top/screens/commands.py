@@ -14,7 +14,7 @@ class ActionCommands(Provider):
 
     def _available(self) -> list[actions.Action]:
         mode: actions.Mode = getattr(getattr(self.screen, "controls", None), "mode", "live")
-        return [action for action in actions.for_mode(mode) if action.id != "help"]
+        return [action for action in actions.for_mode(mode) if action.id not in ("help", "palette")]
 
     def _run(self, action: actions.Action) -> None:
         getattr(self.screen, f"action_{action.id}")()

@@ -125,6 +125,10 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """One frame, or nothing if nothing changed. `force` also renews the figures."""
         if not self.is_current or not self.size.width:
             return
+        if getattr(self.app._driver, "behind", False):
+            # More would only come late: the next tick draws all of it.
+            self._drawn, self._text_due_ns = None, 0
+            return
         if not self.view.paused:
             self.data = self.controls.snapshot()
         playback = self.controls.playback()
@@ -254,6 +258,11 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         return self.view.tab or self._first_tab
 
     @property
+    def placed_view(self) -> ViewState | None:
+        """The view, once its window was found."""
+        return self.view if self._placed else None
+
+    @property
     def on_findings(self) -> bool:
         """Whether Enter acts on the selected finding."""
         return self.tab == "stalls" and self.view.focus == "panel" and bool(self.insight.analysis.findings)
@@ -304,6 +313,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             if undoable:
                 self.undo = [*self.undo[-UNDO_DEPTH:], (self.view, self.data.now_ns)]
             self.view = view
+            self._notice = ("", NEVER_NS)  # it was about the view before
         self.tick(True)
 
     def look(self, window: Window, mode: Mode = "hold") -> None:

@@ -30,7 +30,12 @@ def _in_thread(screen: DrawnSession, what: str, work: Callable[[], str]) -> None
 
 def save(screen: DrawnSession) -> None:
     """Write everything that is kept as a trace."""
-    _in_thread(screen, "saving ...", lambda: f"saved {screen.controls.save_buffer()}")
+
+    def work() -> str:
+        path = screen.controls.save_buffer()
+        return f"saved {path.name} in {path.parent}"  # the name first: a narrow screen cuts the end
+
+    _in_thread(screen, "saving ...", work)
 
 
 def suggested(controls: SessionControls) -> str:

@@ -141,7 +141,7 @@ def set_edge(view: ViewState, snapshot: Snapshot, row: DisplayRow, start: bool) 
         if spans.open_ns is not None:
             edges += [t for t in (spans.open_ns, snapshot.now_ns) if (t < at if start else t > at)]
     if not edges:
-        return replace(view, selection=(low, high))
+        return view
     edge = max(edges) if start else min(edges)
     return replace(view, selected=None, selection=(edge, high) if start else (low, max(edge, low + 1)))
 

@@ -205,6 +205,12 @@ class SessionScreen(WalkedSession, inherit_bindings=False):
         mode = self.controls.mode
         self.app.push_screen(TextScreen(self.skin, f"Keys   {mode}", help_lines(mode)))
 
+    def action_palette(self) -> None:
+        if self.app.use_command_palette:
+            self.app.action_command_palette()
+        else:
+            self.notice("no list to search in ASCII: ? shows the keys")
+
     def action_suspend(self) -> None:
         self.app.action_suspend_process()
 

@@ -71,9 +71,13 @@ class WalkedSession(PointedSession, inherit_bindings=False):
 
     def _edge(self, start: bool) -> None:
         row = self.selected_row()
-        if row is not None:
-            view = replace(self.view, cursor=row.key)
-            self.change(navigation.set_edge(view, self.data, row, start))
+        if row is None:
+            return
+        moved = navigation.set_edge(self.view, self.data, row, start)
+        if moved == self.view:
+            self.notice("no further span edge in this lane")
+            return
+        self.change(replace(moved, cursor=row.key))
 
     def action_clear(self) -> None:
         self.change(navigation.clear(self.view))

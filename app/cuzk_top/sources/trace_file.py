@@ -66,12 +66,14 @@ class Replay:
         self._seen: tuple[Snapshot, Snapshot] | None = None
 
     def now_ns(self) -> int:
-        """Where the play head is."""
+        """Where the play head is; at the end it stops."""
         if not self.playing:
             return self._head_ns
-        if self.speed == FASTEST:
-            return self.last_ns
-        return min(self.last_ns, self._head_ns + round((self._clock() - self._since_ns) * self.speed))
+        passed = math.inf if self.speed == FASTEST else (self._clock() - self._since_ns) * self.speed
+        if passed < self.last_ns - self._head_ns:
+            return self._head_ns + round(passed)
+        self.playing, self._head_ns = False, self.last_ns
+        return self.last_ns
 
     @property
     def at_end(self) -> bool:

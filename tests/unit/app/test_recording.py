@@ -539,7 +539,11 @@ def test_the_play_head():
     clock[0] += 200
     assert replay.now_ns() == 8_900 and not replay.at_end
     clock[0] += 10_000
-    assert replay.now_ns() == 9_000 and replay.at_end
+    assert replay.now_ns() == 9_000 and replay.at_end and not replay.playing
+    replay.seek(4_000)
+    clock[0] += 200
+    assert replay.now_ns() == 4_000, "at the end it stopped"
+    replay.seek(9_000)
     replay.play()
     assert replay.now_ns() == 1_000, "playing from the end begins again"
     replay.set_speed(FASTEST)

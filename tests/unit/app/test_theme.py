@@ -58,12 +58,17 @@ def test_labels_read_on_fills_and_fills_stand_out(style: theme.Style) -> None:
     [
         ({"COLORTERM": "truecolor", "TERM": "xterm-256color", "LANG": "en_US.UTF-8"}, "true", False),
         ({"TERM": "screen-256color", "LANG": "C.UTF-8"}, "256", False),
-        ({"TERM": "linux", "LANG": "en_US.utf8"}, "16", False),
+        ({"TERM": "xterm", "LANG": "en_US.utf8"}, "16", False),
+        ({"TERM": "linux", "LANG": "en_US.utf8"}, "16", True),
+        ({"TERM": "vt220", "LANG": "en_US.utf8"}, "mono", True),
+        ({"TERM": "xterm-kitty", "LANG": "en_US.UTF-8"}, "true", False),
         ({"TERM": "xterm-256color", "NO_COLOR": "1", "LANG": "en_US.UTF-8"}, "mono", False),
         ({"TERM": "xterm-256color", "NO_COLOR": "", "LANG": "en_US.UTF-8"}, "256", False),
         ({"TERM": "dumb", "LANG": "en_US.UTF-8"}, "mono", False),
         ({"COLORTERM": "24bit", "LANG": "en_US.UTF-8", "LC_ALL": "C"}, "true", True),
-        ({"COLORTERM": "24bit"}, "true", True),
+        ({"COLORTERM": "24bit"}, "true", False),
+        ({"COLORTERM": "24bit", "TMUX": "/tmp/tmux-0/default,1,0"}, "true", True),
+        ({"COLORTERM": "24bit", "LANG": "C", "TMUX": ""}, "true", True),
     ],
 )
 def test_capability_is_chosen_from_the_environment(env: dict[str, str], depth: str, ascii_only: bool) -> None:

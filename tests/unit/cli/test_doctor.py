@@ -247,6 +247,7 @@ def test_a_missing_host_library(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"TERM": "xterm-256color", "LANG": "C.UTF-8"}, "limited", "256 colours, UTF-8"),
         ({"COLORTERM": "truecolor", "TERM": "xterm", "LANG": "C"}, "limited", "24-bit colour, ASCII only"),
         ({"NO_COLOR": "1", "TERM": "xterm", "LANG": "C.UTF-8"}, "ok", "no colours, UTF-8"),
+        ({"TERM": "linux", "LANG": "C.UTF-8"}, "limited", "16 colours, ASCII only"),
     ],
 )
 def test_the_terminal(env: dict[str, str], state: str, words: str) -> None:
