@@ -13,6 +13,8 @@ from cuzk_top.theme import ROLES
 from cuzk_top.widgets.paint import clean
 
 _INDEX = (1 << SOURCE_SHIFT) - 1
+HELD_LANE = f".{stages.HELD}"
+"""Ends the keys of lanes of who holds a GPU."""
 _TWINS = {"ntt": "ntt 2", "cpu msm": "cpu msm 2"}
 
 
@@ -55,6 +57,14 @@ class Looks:
         """Text of the session's name of that number."""
         names = self._session.names
         return names[number].text if number < len(names) else ""
+
+    def partition_column(self, number: int) -> str:
+        """Which argument of spans of that name is a partition's number: ``a0``, ``a1``, or none."""
+        from cuzk_top.jobs import PARTITION  # noqa: PLC0415 - few sessions have any
+
+        names = self._session.names
+        arguments = (names[number].a0, names[number].a1) if number < len(names) else ()
+        return f"a{arguments.index(PARTITION)}" if PARTITION in arguments else ""
 
     def matches(self, name: str) -> bool:
         """Whether the text that is searched for is in a name."""
@@ -106,7 +116,7 @@ class RowLabels:
         self._roles: dict[tuple[int, int], str] = {}
         """By the source's place and the number of the name."""
         self._texts: dict[tuple[int, int], tuple[str, ...]] = {}
-        """The same; not of proofs, which have numbers."""
+        """The same; not of proofs and partitions, which have numbers."""
 
     def of(self, sources: tuple[RowData, ...]) -> None:
         """From now on codes mean the spans of these."""
@@ -152,15 +162,28 @@ class RowLabels:
         if found is None:
             place, number = key
             source, name = self._sources[place], self._looks.name(number)
-            if name == "prove" and (not self._looks.search or self._looks.matches(name)):
+            if self._looks.search and not self._looks.matches(name):
+                found = ()
+            elif source.lane.key.endswith(HELD_LANE):
+                return self._partition(source, number, code & _INDEX)
+            elif name == "prove":
                 count = (code & _INDEX) + 1
                 return (f"proof {count}", str(count), source.lane.letter.strip()[:1])
-            found = self._texts[key] = self._named(source, name)
+            else:
+                found = self._named(source, name)
+            self._texts[key] = found
         return found
 
-    def _named(self, source: RowData, name: str) -> tuple[str, ...]:
-        if self._looks.search and not self._looks.matches(name):
+    def _partition(self, source: RowData, number: int, index: int) -> tuple[str, ...]:
+        """The partition that holds the GPU, where spans tell."""
+        column = self._looks.partition_column(number)
+        if not column:
             return ()
+        if index < len(source.columns):
+            return (str(getattr(source.columns, column).item(index)),)
+        return (str(getattr(source.open, column)),)
+
+    def _named(self, source: RowData, name: str) -> tuple[str, ...]:
         letter = source.lane.letter.strip()[:1]
         if stages.gpu_role(source.lane, name) is not None:
             kernel = stages.short_kernel(name)
