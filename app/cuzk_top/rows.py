@@ -24,6 +24,8 @@ BLANK = -1
 EIGHTHS = 8
 LEVELS = 7
 """Chart steps; the free eighth keeps rows apart (palette: charts)."""
+HALF = 0.5 + 1e-9
+"""Half a chart step goes up, and so does what misses it by rounding: sums in another order look the same."""
 SOURCE_SHIFT = 40
 """Cell codes are ``source << 40 | index``: a display row may draw several sources over each other."""
 
@@ -104,8 +106,12 @@ def blank(columns: int) -> Cells:
     )
 
 
-def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
-    """The cells of one source. `edges` is int64[columns + 1] of nanoseconds, strictly increasing."""
+def cells(spans: Spans, edges: Int64s, source: int = 0, inner: bool = False) -> Cells:
+    """The cells of one source. `edges` is int64[columns + 1] of nanoseconds, strictly increasing.
+
+    `inner`: these are the last columns of a wider window, in whose other columns a span that reaches in here
+    is drawn or counted already.
+    """
     columns = len(edges) - 1
     if not spans.total:
         return blank(columns)
@@ -150,9 +156,8 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
     left = np.where(present, left, BLANK)
     right = np.where(present, right, BLANK)
     split = np.where(present, split, EIGHTHS)
-    merged = _merged(
-        spans, edges, starting, bool(present[0] and first[0] < starting[0]), np.concatenate([left, right])
-    )
+    reaches_in = not inner and bool(present[0] and first[0] < starting[0])
+    merged = _merged(spans, edges, starting, reaches_in, np.concatenate([left, right]), inner)
     offset = np.int64(source) << SOURCE_SHIFT
     return Cells(
         np.where(left >= 0, left + offset, BLANK),
@@ -160,28 +165,6 @@ def cells(spans: Spans, edges: Int64s, source: int = 0) -> Cells:
         split.astype(np.uint8),
         merged,
     )
-
-
-def grow(before: Cells, head: int, spans: Spans, edges: Int64s, source: int = 0) -> Cells | None:
-    """What `cells` gives if only the open span has grown since `before`, whose last column was `head`.
-
-    None when the open span begins in `head` or later: it may share its cell there, which `cells` decides.
-    """
-    if spans.open_ns is None or spans.open_ns > edges[head]:
-        return None
-    columns = len(edges) - 1
-    code = len(spans.start_ns) | source << SOURCE_SHIFT
-    left = np.full(columns, code, dtype=np.int64)
-    right = np.full(columns, BLANK, dtype=np.int64)
-    split = np.full(columns, EIGHTHS, dtype=np.uint8)
-    merged = np.zeros(columns, dtype=np.int64)
-    kept = slice(0, head)
-    left[kept], right[kept], split[kept], merged[kept] = (part[kept] for part in before)
-    begin, finish = int(edges[-2]), int(edges[-1])
-    width = finish - begin
-    reached = min(spans.now_ns, finish) - begin
-    split[-1] = max(1, (reached * 2 * EIGHTHS + width) // (2 * width))
-    return Cells(left, right, split, merged)
 
 
 def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
@@ -195,7 +178,9 @@ def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tupl
     return low, np.maximum(high, low + 1)
 
 
-def _merged(spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, drawn: Int64s) -> Int64s:
+def _merged(
+    spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, drawn: Int64s, inner: bool
+) -> Int64s:
     """Spans that begin in each column, less those that are drawn somewhere."""
     limit = int(spans.before(np.array([spans.now_ns], dtype=np.int64), "left")[0])
     starting = np.minimum(starting, limit)
@@ -205,6 +190,8 @@ def _merged(spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, dra
     shown = np.sort(drawn)
     shown = shown[(shown >= 0) & np.append(True, shown[1:] != shown[:-1])]
     at = np.searchsorted(edges, spans.starts(shown), "right") - 1
+    if inner:
+        at = at[at >= 0]
     at = np.minimum(np.maximum(at, 0), len(counts) - 1)
     return np.asarray(counts - np.bincount(at, minlength=len(counts)), dtype=np.int64)
 
@@ -293,7 +280,7 @@ def levels(values: Float64s, top: float) -> NDArray[np.int8]:
     """Chart heights: -1 no data, 0 zero (draws nothing), 1..7 the rest; anything above zero is at least 1."""
     known = np.isfinite(values)
     scaled = np.where(known, values, 0.0) * (LEVELS / top if top > 0 else 0.0)
-    height = np.clip(np.rint(scaled), 1, LEVELS)
+    height = np.clip(np.floor(scaled + HALF), 1, LEVELS)
     height = np.where(np.where(known, values, 0.0) > 0, height, 0)
     return np.where(known, height, -1).astype(np.int8)
 

@@ -62,11 +62,11 @@ class Rows:
         fields = {
             "start_ns": start,
             "end_ns": end,
-            "name": NAMES.index(name) + 1,
+            "name": (*NAMES, "gpu.held").index(name) + 1,
             "track": track,
             "kind": kind,
         }
-        self.rows.append({**fields, "id": len(self.rows) + 1, "flags": 0, "a0": 0, **more})
+        self.rows.append({**fields, "id": len(self.rows) + 1, "flags": 0, "a0": 0, "a1": 0, **more})
 
     def columns(self) -> Columns:
         rows = sorted(self.rows, key=lambda row: row["end_ns"])
@@ -102,8 +102,8 @@ def counters(rows: Rows) -> None:
             rows.add(name, t, t + 0.5, 9, KIND_COUNTER, a0=bits, flags=2)
 
 
-def snapshot(devices: int = 1) -> Snapshot:
-    """Through the real store."""
+def snapshot(devices: int = 1, held: bool = False) -> Snapshot:
+    """Through the real store; with `held` the host says which partition holds the GPU."""
     tracks = {9: Track(9, "probe", "proc", 0), 1: Track(1, "thread", "main", 41207)}
     rows = Rows()
     for number, spans in enumerate(WORKERS):
@@ -115,12 +115,15 @@ def snapshot(devices: int = 1) -> Snapshot:
         tracks[GPU_TRACK + number] = Track(GPU_TRACK + number, "gpu", f"GPU {number} stream 7", number)
         device(rows, number, 0.4 * number)
     counters(rows)
+    names = [Name(""), *(Name(text, stage=True) for text in NAMES), Name("gpu.held", "device", "partition")]
+    if held:
+        for partition, (start, end) in enumerate(zip(COPIES, ENDS, strict=True)):
+            rows.add("gpu.held", start, end, 6, depth=0, a1=partition)
     now = BASE_NS + NOW_MS * MS
     opened = Columns.make(
         1, start_ns=BASE_NS, end_ns=now, kind=KIND_SPAN, flags=FLAG_OPEN, track=1, name=1, id=9_999
     )
     meta = {"job": "porep-1000-7", "backend": "gpu-cuda", "gpu.0.name": "NVIDIA H200"}
-    names = [Name("")] + [Name(text, stage=True) for text in NAMES]
     session = Session(41207, "c2-bench", BASE_NS, meta, names, tracks, [(BASE_NS, sessions.REALTIME_NS)])
     store = Store()
     store.viewer_cpu = 3.0
@@ -236,7 +239,7 @@ def insight(devices: int = 1) -> Insight:
     return Insight(ANALYSIS, JOBS, ghosts, past, last)
 
 
-def controls(devices: int = 1) -> sessions.FakeControls:
+def controls(devices: int = 1, held: bool = False) -> sessions.FakeControls:
     """The example, live."""
     told = Facts("porep-1000-7", "cuzk", "", ("cupti", "nvtx", "proc", "nvml"), "+0.4%")
-    return sessions.FakeControls(snapshot(devices), told=told)
+    return sessions.FakeControls(snapshot(devices, held), told=told)

@@ -32,9 +32,9 @@ def with_keys(*keys: str) -> Callable[[Pilot[str]], Awaitable[None]]:
     return run
 
 
-def drawn(theme: Theme | None = None, devices: int = 1) -> CuzkTop:
+def drawn(theme: Theme | None = None, devices: int = 1, held: bool = False) -> CuzkTop:
     """The example of the design, live."""
-    return sessions.app_of(example.controls(devices), theme, insight=example.insight(devices))
+    return sessions.app_of(example.controls(devices, held), theme, insight=example.insight(devices))
 
 
 everywhere = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -68,6 +68,13 @@ def test_panes(snap_compare: Compare, pane: str, size: tuple[int, int], look: st
 
 def test_two_gpus(snap_compare: Compare) -> None:
     assert snap_compare(drawn(devices=2), terminal_size=(120, 36), run_before=with_keys())
+
+
+@every_look
+def test_who_holds_the_gpu(snap_compare: Compare, look: str) -> None:
+    """The partitions' numbers in the lane of claims."""
+    app = drawn(LOOKS[look], held=True)
+    assert snap_compare(app, terminal_size=(120, 36), run_before=with_keys())
 
 
 def test_a_finding_from_near(snap_compare: Compare) -> None:

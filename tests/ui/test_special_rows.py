@@ -18,9 +18,13 @@ from cuzk_top.screens.analysis import Insight
 from cuzk_top.stages import Lane
 from cuzk_top.stalls.finding import Analysis, Finding, Step
 from cuzk_top.theme import Theme
+from cuzk_top.viewport import Axis, Window
 from cuzk_top.widgets import special_rows
-from cuzk_top.widgets.painted import Cells, painted_runs
-from cuzk_top.widgets.runs import Ground
+from cuzk_top.widgets.area_row import Frame
+from cuzk_top.widgets.cell_line import CellLine
+from cuzk_top.widgets.ground import Grounds
+from cuzk_top.widgets.paint import Pen
+from cuzk_top.widgets.painted import Cells, PaintedRow
 
 UNICODE, ASCII = Theme(), Theme("mono", "mono", ascii=True)
 EDGES = np.arange(0, 41 * 10, 10, dtype=np.int64)
@@ -217,14 +221,22 @@ def test_partitions_are_words_with_a_letter_each() -> None:
     assert special_rows.partition_cells([replace(jobs[0], partitions="")], 90) == []
 
 
+def drawn(cells: Cells, theme: Theme, columns: int, now: int) -> CellLine:
+    """A line of `columns` cells on a well of 1 ns a column."""
+    pen, line = Pen(theme), CellLine(columns)
+    ground, _ = Grounds(theme, pen).at(Window(0, columns), columns, Axis(1, (), 0), None, now)
+    edges = np.arange(columns + 1, dtype=np.int64)
+    frame = Frame(Window(0, columns), edges, edges.tolist(), ground)
+    PaintedRow(line, 0, pen).draw(frame, 0, lambda _: list(cells))
+    return line
+
+
 def test_runs_are_as_few_as_looks() -> None:
-    """Of each row no more segments than stretches that look alike."""
+    """No more is written of a row than stretches that look alike."""
     said = insight(found("idle.host", 5, (100, 200)))
-    ground = Ground(("well",) * 40, -1)
-    cells = special_rows.stall_cells(said, None, EDGES, UNICODE)
-    runs = painted_runs(cells, ground, UNICODE)
-    assert "".join(run.text for run in runs) == " " * 10 + "1" + "╱" * 9 + " " * 20
-    assert len(runs) == 4
+    line = drawn(special_rows.stall_cells(said, None, EDGES, UNICODE), UNICODE, 40, 100)
+    assert line.text == " " * 10 + "1" + "╱" * 9 + " " * 20
+    assert [run[:2] for run in line.fresh] == [(0, " " * 10), (10, "1"), (11, "╱" * 9), (20, " " * 20)]
 
 
 @pytest.mark.parametrize("theme", [UNICODE, ASCII, Theme("light"), Theme("dark", "16"), Theme("dark", "256")])
@@ -240,6 +252,6 @@ def test_every_look_draws_the_example(theme: Theme) -> None:
         special_rows.letter_cells(rows, snapshot.session, edges, snapshot.now_ns, theme),
         special_rows.partition_cells(jobs, 88),
     ):
-        runs = painted_runs(cells, Ground(("well",) * 88, 80), theme)
-        assert sum(run.cell_length for run in runs) == len(cells) > 40
-        assert not theme.ascii or "".join(run.text for run in runs).isascii()
+        line = drawn(cells, theme, 88, 88)
+        assert len(cells) > 40 and line.text.rstrip() == text(cells)
+        assert not theme.ascii or line.text.isascii()

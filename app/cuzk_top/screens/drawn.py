@@ -16,7 +16,7 @@ from cuzk_top.model import Snapshot
 from cuzk_top.screens import gaps, navigation, panes, placing
 from cuzk_top.screens.analysis import NO_INSIGHT, Analyse, Analyst, Insight
 from cuzk_top.screens.lanes import DisplayRow
-from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Layout, arrange
+from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Arranger, Layout
 from cuzk_top.screens.pace import Pace
 from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
 from cuzk_top.theme import Theme
@@ -66,6 +66,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.analyst = Analyst(analyse, clock)
         self._first_tab = "stages"
         self.frame: Layout | None = None
+        self._arranger = Arranger()
         self.data: Snapshot = controls.snapshot()
         self._clock = clock
         self.undo: list[tuple[ViewState, int]] = []
@@ -93,7 +94,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.keys = KeysBar(theme)
         self.prompt = Prompt(theme)
         self._brush = Brush(self)
-        for canvas in (self.header, *self.timeline.canvases, self.panel, self.keys):
+        for canvas in (self.header, self.timeline, self.panel, self.keys):
             canvas.brush = self._brush
 
     def compose(self) -> ComposeResult:
@@ -139,7 +140,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             if insight is not self.insight:
                 self._learn(insight)
         width, height = self.size
-        layout = arrange(self.data, self.view, width, height, insight)
+        layout = self._arranger.arrange(self.data, self.view, width, height, insight)
         if layout is None:
             self._too_small(width, height)
             return

@@ -91,11 +91,17 @@ def display_rows(snapshot: Snapshot, view: ViewState, insight: Insight, fold: Fo
     return [row for row in rows if row.base not in view.hidden]
 
 
+def first_name(row: RowData) -> int:
+    """Number of the name of a row's first span; -1 of an empty row."""
+    if len(row.columns.name):
+        return row.columns.name.item(0)
+    return row.open.name_id if row.open is not None else -1
+
+
 def _of_worker(snapshot: Snapshot, row: RowData) -> bool:
     """Whether a row holds a worker thread's shares of some stage, which another row has whole."""
-    number = int(row.columns.name[0]) if len(row.columns) else row.open.name_id if row.open else 0
-    names = snapshot.session.names
-    return number < len(names) and names[number].text.endswith(WORKER_SUFFIX)
+    number, names = first_name(row), snapshot.session.names
+    return 0 <= number < len(names) and names[number].text.endswith(WORKER_SUFFIX)
 
 
 def _span_rows(snapshot: Snapshot, view: ViewState, fold: Fold) -> list[DisplayRow]:

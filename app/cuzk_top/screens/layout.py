@@ -7,11 +7,11 @@ counters' lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuzk_top.model import CounterData, Snapshot
 from cuzk_top.screens.analysis import NO_INSIGHT, Insight
-from cuzk_top.screens.lanes import DisplayRow, Fold, choose, display_rows, scroll
+from cuzk_top.screens.lanes import DisplayRow, Fold, choose, display_rows, first_name, scroll
 from cuzk_top.viewport import ViewState
 
 MIN_WIDTH, MIN_HEIGHT = 60, 16
@@ -32,6 +32,8 @@ class Layout:
     counters: tuple[CounterData, ...]
     hidden: int
     panel_height: int
+    shape: object = None
+    """Another object whenever more has changed than the spans of the rows and the counters' samples."""
 
     @property
     def timeline_height(self) -> int:
@@ -101,4 +103,63 @@ def arrange(
         counters,
         max(0, hidden),
         body - len(rows) - len(counters),
+        object(),
     )
+
+
+class Arranger:
+    """Arranges from frame to frame: most often only spans have come, and all stays where it is."""
+
+    def __init__(self) -> None:
+        self._key: object = None
+        self._snapshot: Snapshot | None = None
+        self._layout: Layout | None = None
+
+    def arrange(
+        self, snapshot: Snapshot, view: ViewState, width: int, height: int, insight: Insight
+    ) -> Layout | None:
+        """What `arrange` gives."""
+        key = (
+            width, height, insight, view.cursor, view.unfolded, view.pinned, view.hidden, view.show_all
+        )  # fmt: skip
+        before, self._snapshot = self._snapshot, snapshot
+        same = before is not None and key == self._key and _alike(before, snapshot)
+        if same and self._layout is not None and before is not None:
+            self._layout = _renewed(self._layout, before, snapshot)
+        elif not same:
+            self._key = key
+            self._layout = arrange(snapshot, view, width, height, insight)
+        return self._layout
+
+
+def _alike(before: Snapshot, after: Snapshot) -> bool:
+    """Whether both have the same rows and counters, up to what is in them."""
+    if len(before.rows) != len(after.rows) or len(before.counters) != len(after.counters):
+        return False
+    if [device.index for device in before.devices] != [device.index for device in after.devices]:
+        return False
+    return all(
+        old is new
+        or (
+            (old.lane == new.lane and old.track == new.track and old.depth == new.depth)
+            and old.missing == new.missing
+            and first_name(old) == first_name(new)
+        )
+        for old, new in zip(before.rows, after.rows, strict=True)
+    ) and all(
+        old.key == new.key and old.missing == new.missing and old.label == new.label
+        for old, new in zip(before.counters, after.counters, strict=True)
+    )
+
+
+def _renewed(layout: Layout, before: Snapshot, after: Snapshot) -> Layout:
+    """The same layout of a newer snapshot."""
+    places = {id(row): place for place, row in enumerate(before.rows)}
+    rows = tuple(
+        row._replace(sources=tuple(after.rows[places[id(source)]] for source in row.sources))
+        if row.sources
+        else row
+        for row in layout.rows
+    )
+    named = {counter.key: counter for counter in after.counters}
+    return replace(layout, rows=rows, counters=tuple(named[counter.key] for counter in layout.counters))

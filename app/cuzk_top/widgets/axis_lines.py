@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rich.segment import Segment
-
 from cuzk_top import figures, viewport
 from cuzk_top.model import Snapshot
 from cuzk_top.screens.layout import Layout
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Clock, ViewState
 from cuzk_top.widgets.paint import Line
-from cuzk_top.widgets.runs import Ground, blank_run
+from cuzk_top.widgets.painted import Cell, Cells
 
 MODES = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}
 UNITS: dict[Clock, str] = {"session": "seconds", "monotonic": "monotonic s", "utc": "UTC"}
@@ -70,32 +68,46 @@ def scale_line(
     return line.to(layout.width, "dim", rule)
 
 
-def axis_line(
-    view: ViewState, layout: Layout, axis: viewport.Axis, origin: Origin, base: Ground, theme: Theme
-) -> Line:
-    """Labelled ticks, and where now is."""
-    text = [" "] * layout.columns
-    now_at = max(0, min(base.now - 1, layout.columns - 3)) if base.now >= 0 else -9
-    for tick in axis.ticks_ns:
-        label = viewport.tick_label(tick, origin.ns, axis.decimals, origin.clock)
-        at = viewport.column_of(view.window, layout.columns, tick)
-        clear = at + len(label) < now_at or at > now_at + 3 or now_at < 0
-        if clear and at + len(label) <= layout.columns:
-            text[at : at + len(label)] = label
-    line = Line(theme, layout.width)
+def axis_ends(view: ViewState, layout: Layout, origin: Origin, theme: Theme) -> tuple[Line, Line]:
+    """What stands beside the ticks: their unit, and what the numbers are."""
+    left = Line(theme, layout.label_width)
     heading = UNITS[origin.clock] if not layout.compact else _per_column(view, layout)
-    line.right(heading, layout.label_width - 1, "dim")
-    put_bar(line, theme)
-    words = "".join(text)
-    if now_at >= 0:
-        line.put(words[:now_at], "dim").put("now", "ink", True).put(words[now_at + 3 :], "dim")
-    else:
-        line.put(words, "dim")
-    put_bar(line, theme)
-    line.to(layout.numbers_x)
+    left.right(heading, layout.label_width - 1, "dim")
+    put_bar(left, theme)
+    right = numbers_line(layout, theme)
     if layout.compact:
-        return line.right("s", layout.numbers_x + 4, "dim")
-    return line.put("total s", "dim").right("last", layout.width, "dim")
+        right.right("s", layout.numbers_x + 4, "dim")
+    else:
+        right.put("total s", "dim").right("last", layout.width, "dim")
+    return left, right
+
+
+def tick_labels(
+    window: viewport.Window, columns: int, axis: viewport.Axis, origin: Origin
+) -> list[tuple[int, str]]:
+    """The labels of the ticks, with the columns where they begin."""
+    labels = [
+        (
+            viewport.column_of(window, columns, tick),
+            viewport.tick_label(tick, origin.ns, axis.decimals, origin.clock),
+        )
+        for tick in axis.ticks_ns
+    ]
+    return [(at, label) for at, label in labels if at + len(label) <= columns]
+
+
+def axis_words(labels: list[tuple[int, str]], columns: int, now: int) -> tuple[str, int]:
+    """The line of ticks, and the column where the word for now stands in it (-1: nowhere); labels that it
+    would touch are left out. `now`: column of the play head, or -1.
+    """
+    text = [" "] * columns
+    at_now = max(0, min(now - 1, columns - 3)) if now >= 0 else -1
+    for at, label in labels:
+        if at_now < 0 or at + len(label) < at_now or at > at_now + 3:
+            text[at : at + len(label)] = label
+    if at_now >= 0:
+        text[at_now : at_now + 3] = "now"
+    return "".join(text), at_now
 
 
 def _per_column(view: ViewState, layout: Layout) -> str:
@@ -112,15 +124,15 @@ def selection_label(layout: Layout, theme: Theme) -> Line:
     return line
 
 
-def selection_line(snapshot: Snapshot, view: ViewState, layout: Layout, base: Ground, theme: Theme) -> Line:
-    """The selection's edges, its length, and the marks."""
+def selection_cells(snapshot: Snapshot, view: ViewState, layout: Layout, theme: Theme) -> Cells:
+    """The selection's edges, and the marks."""
     glyphs, columns = theme.glyphs, layout.columns
-    text = [" "] * columns
+    cells: Cells = [None] * columns
 
     def put(t_ns: int, letter: str) -> None:
         at = viewport.column_of(view.window, columns, t_ns)
         if 0 <= at < columns:
-            text[at] = letter
+            cells[at] = Cell(letter, "ink")
 
     for mark in snapshot.marks:
         if mark.t_ns <= snapshot.now_ns:
@@ -130,16 +142,17 @@ def selection_line(snapshot: Snapshot, view: ViewState, layout: Layout, base: Gr
         low = viewport.column_of(view.window, columns, begin)
         high = viewport.column_of(view.window, columns, end)
         for at in range(max(0, low), min(columns, high + 1)):
-            text[at] = glyphs.select_fill
+            cells[at] = Cell(glyphs.select_fill, "ink")
         put(end, glyphs.select_close)
         put(begin, glyphs.select_open)
     for number, mark_ns in enumerate(view.marks, 1):
         put(mark_ns, str(number % 10))
-    line = Line(theme, layout.width)
-    line.extend(selection_label(layout, theme).segments, layout.label_width)
-    ends: list[Segment] = numbers_line(layout, theme).segments
-    line.extend(blank_run("".join(text), 0, base, theme, "ink"), columns)
-    line.extend(ends, layout.numbers_x - line.x)
+    return cells
+
+
+def selection_length(snapshot: Snapshot, view: ViewState, layout: Layout, theme: Theme) -> Line:
+    """Where the selection begins and how long it is, behind its line."""
+    line = numbers_line(layout, theme)
     if view.selection is not None:
         start = (view.selection[0] - snapshot.first_ns) / 1e9
         length = figures.spaced(view.selection[1] - view.selection[0])

@@ -1,38 +1,38 @@
 """Frames straight to the terminal, past Textual's compositor.
 
 The compositor cuts every changed line at the edges of every widget on it, joins the pieces again and waits
-for its own timer of 60 Hz. Our canvases lie side by side and nothing lies over them, so a changed line of one
-is written where it stands, at once. The compositor keeps no picture of the screen: what it draws itself,
-after a change of the layout say, it takes from the same strips. This reaches into Textual, whose version is
-pinned.
+for its own timer of 60 Hz. Our canvases lie side by side and nothing lies over them, so what changed is
+written where it stands, at once, and nothing else. The runs of a frame are written style by style, wherever
+they stand: to go somewhere costs a third of what another style does. The compositor keeps no picture of the
+screen: what it draws itself, after a change of the layout say, it takes from the same lines. This reaches
+into Textual, whose version is pinned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS
+from rich.style import Style
 from textual.geometry import Region
-from textual.strip import Strip
+
+from cuzk_top.widgets import sgr
+from cuzk_top.widgets.cell_line import Run
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
 
-class Painted(Protocol):
-    """What a brush paints: a widget that knows where it stands on the screen."""
-
-    @property
-    def region(self) -> Region: ...
-
-
 class Brush:
-    """Collects the changed lines of a frame between `take` and `lay_down`, and writes them together."""
+    """Collects the changed runs of a frame between `take` and `lay_down`, and writes them together."""
 
     def __init__(self, screen: Screen[None]) -> None:
         self._screen = screen
         self._down = False
-        self._parts: list[str] = []
+        self._runs: dict[int, tuple[Style, list[str]]] = {}
+        """By the style's identity: styles are interned, and hashing one costs more than all else here."""
 
     def take(self) -> None:
         """Begin a frame. Whatever else wants to be drawn now leaves this one to the compositor."""
@@ -48,29 +48,42 @@ class Brush:
             and not (screen._layout_required or screen._repaint_required or screen._dirty_widgets)
         )
 
-    def paint(self, canvas: Painted, lines: Sequence[Strip], changed: Sequence[int]) -> bool:
-        """Write those lines of a canvas; False where it must be left to the compositor."""
-        if not self._down:
-            return False
-        region = canvas.region
-        width = region.width
-        if region.height != len(lines) or any(lines[y].cell_length != width for y in changed):
-            return False  # the layout is about to change
-        console, x = self._screen.app.console, region.x + 1
-        for y in changed:
-            self._parts.append(f"\x1b[{region.y + y + 1};{x}H{lines[y].render(console)}")
-        return True
+    def paints(self, region: Region, width: int, height: int) -> bool:
+        """Whether a canvas there may be painted; if not, it must be left to the compositor.
+
+        `width` and `height` are those of its lines: where they are not the region's the layout is about to
+        change.
+        """
+        return self._down and (region.width, region.height) == (width, height)
+
+    def put(self, x: int, y: int, runs: Iterable[Run]) -> None:
+        """Write runs of a line whose cell 0 is at that place of the screen."""
+        known = self._runs
+        for at, text, style in runs:
+            found = known.get(id(style))
+            if found is None:
+                found = known[id(style)] = (style, [])
+            found[1].append(f"\x1b[{y + 1};{x + at + 1}H{text}")
 
     def lay_down(self) -> None:
         """Finish the frame."""
         self._down = False
-        if not self._parts:
+        if not self._runs:
             return
         app = self._screen.app
         driver = app._driver
         assert driver is not None
+        system = COLOR_SYSTEMS.get(app.console.color_system or "", ColorSystem.TRUECOLOR)
+        parts: list[str] = []
+        now = sgr.PLAIN
+        looks = [(sgr.look(style, system), texts) for style, texts in self._runs.values()]
+        for look, texts in sorted(looks, key=lambda entry: entry[0]):
+            parts.append(sgr.step(now, look))
+            parts += texts
+            now = look
+        parts.append("\x1b[0m")
+        self._runs.clear()
         app._begin_update()
-        driver.write("".join(self._parts))
+        driver.write("".join(parts))
         app._end_update()
         driver.flush()
-        self._parts.clear()

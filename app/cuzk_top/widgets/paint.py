@@ -10,7 +10,6 @@ from rich.style import Style
 from textual.strip import Strip
 
 from cuzk_top.theme import Paint, Theme
-from cuzk_top.widgets.row import Row
 
 
 @lru_cache(maxsize=1024)
@@ -34,6 +33,22 @@ def segment(text: str, paint: Paint) -> Segment:
 def clean(text: str) -> str:
     """Text of a traced process as one line of printable characters: it must not steer the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+class Pen:
+    """The styles of one theme by role, as `Theme.paint` gives their paints."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._styles: dict[tuple[str, str, bool], Style] = {}
+
+    def __call__(self, fg: str, bg: str = "page", bold: bool = False) -> Style:
+        """Words of role `fg` on surface or fill `bg`."""
+        key = (fg, bg, bold)
+        found = self._styles.get(key)
+        if found is None:
+            found = self._styles[key] = style_of(self._theme.paint(fg, bg, bold))
+        return found
 
 
 class Line:
@@ -72,12 +87,6 @@ class Line:
             self.put(fill * (min(x, self.width) - self.x), role)
         return self
 
-    def extend(self, segments: list[Segment], cells: int) -> Line:
-        """Append ready runs, `cells` wide altogether."""
-        self.segments += segments
-        self.x += cells
-        return self
-
     def right(self, text: str, end: int, role: str = "text", bold: bool = False) -> Line:
         """Right-align `text` so that its last cell is column ``end - 1``."""
         return self.to(end - len(text)).put(text, role, bold)
@@ -85,4 +94,4 @@ class Line:
     def strip(self) -> Strip:
         """The finished line."""
         self.to(self.width)
-        return Row(self.segments, self.width - self.start)
+        return Strip(self.segments, self.width - self.start)

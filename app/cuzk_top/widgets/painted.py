@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from rich.segment import Segment
-
 from cuzk_top.theme import Theme
-from cuzk_top.widgets.paint import segment
-from cuzk_top.widgets.runs import Ground, blank_run
+from cuzk_top.viewport import Int64s
+from cuzk_top.widgets.area_row import AreaRow, Frame
+from cuzk_top.widgets.cell_line import CellLine
+from cuzk_top.widgets.paint import Pen
 
 
 class Cell(NamedTuple):
@@ -25,31 +25,51 @@ Cells = list[Cell | None]
 """A row; None is the bare ground."""
 
 
-def painted_runs(cells: Sequence[Cell | None], ground: Ground, theme: Theme) -> list[Segment]:
-    """Runs of cells that look alike."""
-    out: list[Segment] = []
-    begin, count = 0, len(cells)
-    while begin < count:
-        cell, surface = cells[begin], ground.surfaces[begin]
-        end = begin + 1
-        if cell is None:
-            while end < count and cells[end] is None:
-                end += 1
-            out += blank_run(" " * (end - begin), begin, ground, theme)
-        else:
-            look = cell[1:]
-            text = [cell.glyph]
-            while end < count:
-                other = cells[end]
-                same = other is not None and other[1:] == look
-                if other is None or not same or (cell.bg is None and ground.surfaces[end] != surface):
-                    break
-                text.append(other.glyph)
-                end += 1
-            paint = theme.paint(cell.fg, surface if cell.bg is None else cell.bg, cell.bold)
-            out.append(segment("".join(text), paint))
-        begin = end
-    return out
+class PaintedRow(AreaRow):
+    """Shows cells that are painted whole when anything in them changes."""
+
+    def __init__(self, line: CellLine, x: int, pen: Pen) -> None:
+        super().__init__(line, x)
+        self._pen = pen
+        self._key: Hashable = None
+        self._cells: Cells = []
+
+    def draw(self, frame: Frame, key: Hashable, make: Callable[[Int64s], Cells]) -> None:
+        """Bring the line up to date; `make` paints over the columns' edges when `key` changes."""
+        if key == self._key:
+            self.bring(frame, frame.columns, self.limit)
+            return
+        self._key = key
+        cells = make(frame.edges)
+        while cells and cells[-1] is None:
+            cells.pop()  # the bare end of the row
+        self._cells = cells
+        self.bring(frame, 0, len(cells))
+
+    def write(self, frame: Frame, low: int) -> None:
+        """Cells that look alike together."""
+        cells, surfaces = self._cells, frame.ground.surfaces
+        begin = low
+        while begin < self.limit:
+            cell, surface = cells[begin], surfaces[begin]
+            end = begin + 1
+            if cell is None:
+                while end < self.limit and cells[end] is None:
+                    end += 1
+                self.write_bare(frame, begin, end)
+            else:
+                text, look = cell.glyph, cell[1:]
+                while end < self.limit:
+                    other = cells[end]
+                    if other is None or other[1:] != look:
+                        break
+                    if cell.bg is None and surfaces[end] != surface:
+                        break
+                    text += other.glyph
+                    end += 1
+                style = self._pen(cell.fg, surface if cell.bg is None else cell.bg, cell.bold)
+                self.line.fill(self.x + begin, text, style)
+            begin = end
 
 
 def fill(theme: Theme, role: str, letter: str = "") -> Cell:

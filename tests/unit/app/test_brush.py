@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 from rich.console import Console
-from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.screen import Screen
-from textual.strip import Strip
 
 from cuzk_top.widgets.brush import Brush
 
@@ -52,47 +51,48 @@ def made(terminal: Terminal, **screen: Any) -> Brush:
     return Brush(cast("Screen[None]", SimpleNamespace(**(state | screen))))
 
 
-LINES = [Strip([Segment(text)]) for text in ("abc", "def", "ghi")]
-CANVAS = SimpleNamespace(region=Region(5, 2, 3, 3))
+RED, BLUE = Style(color="#ff0000"), Style(color="#0000ff", bold=True)
+PLACE = Region(5, 2, 3, 3)
 
 
-def test_lines_are_written_where_they_stand_and_all_at_once() -> None:
+def test_runs_are_written_where_they_stand_style_by_style_and_all_at_once() -> None:
     terminal = Terminal()
     brush = made(terminal)
     brush.take()
-    assert brush.paint(CANVAS, LINES, [0, 2])
-    assert brush.paint(SimpleNamespace(region=Region(0, 0, 3, 1)), LINES[:1], [0])
+    assert brush.paints(PLACE, 3, 3)
+    brush.put(5, 2, [(0, "ab", RED), (2, "c", BLUE)])
+    brush.put(0, 0, [(1, "d", RED)])
     assert terminal.written == []
     brush.lay_down()
-    # CUP counts rows and columns from 1 (ECMA-48, 8.3.21)
-    assert terminal.written == ["<", "\x1b[3;6Habc\x1b[5;6Hghi\x1b[1;1Habc", ">"]
+    # CUP counts rows and columns from 1 (ECMA-48, 8.3.21); of the second style only what differs is sent
+    blue = "\x1b[38;2;0;0;255;22;1m\x1b[3;8Hc"
+    red = "\x1b[38;2;255;0;0;22m\x1b[3;6Hab\x1b[1;2Hd"
+    assert terminal.written == ["<", blue + red + "\x1b[0m", ">"]
     brush.take()
     brush.lay_down()
     assert len(terminal.written) == 3  # nothing more to say
 
 
 def test_between_frames_nothing_is_painted() -> None:
-    terminal = Terminal()
-    brush = made(terminal)
-    assert not brush.paint(CANVAS, LINES, [0])
+    brush = made(Terminal())
+    assert not brush.paints(PLACE, 3, 3)
     brush.take()
     brush.lay_down()
-    assert not brush.paint(CANVAS, LINES, [0])
-    assert terminal.written == []
+    assert not brush.paints(PLACE, 3, 3)
 
 
-@pytest.mark.parametrize("region", [Region(5, 2, 4, 3), Region(5, 2, 3, 2), Region(0, 0, 0, 0)])
-def test_a_canvas_of_another_size_than_its_lines_is_left_to_the_layout(region: Region) -> None:
+@pytest.mark.parametrize(("width", "height"), [(4, 3), (3, 2), (0, 0)])
+def test_lines_of_another_size_than_their_place_are_left_to_the_layout(width: int, height: int) -> None:
     brush = made(Terminal())
     brush.take()
-    assert not brush.paint(SimpleNamespace(region=region), LINES, [1])
+    assert not brush.paints(PLACE, width, height)
 
 
 @pytest.mark.parametrize("kind", ["is_headless", "is_inline", "is_web"])
 def test_only_a_whole_terminal_is_painted(kind: str) -> None:
     brush = made(Terminal(**{kind: True}))
     brush.take()
-    assert not brush.paint(CANVAS, LINES, [0])
+    assert not brush.paints(PLACE, 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_only_a_whole_terminal_is_painted(kind: str) -> None:
 def test_what_else_wants_to_be_drawn_has_the_frame(state: dict[str, Any]) -> None:
     brush = made(Terminal(), **state)
     brush.take()
-    assert not brush.paint(CANVAS, LINES, [0])
+    assert not brush.paints(PLACE, 3, 3)

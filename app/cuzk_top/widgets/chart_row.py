@@ -1,0 +1,96 @@
+"""A row of a chart: a counter on the time axis. Only the columns of new samples are computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cuzk_top import growth, rows, tail
+from cuzk_top.growth import Seen
+from cuzk_top.model import CounterData
+from cuzk_top.rows import LEVELS
+from cuzk_top.theme import Theme
+from cuzk_top.widgets.area_row import AreaRow, Frame
+from cuzk_top.widgets.cell_line import CellLine
+from cuzk_top.widgets.looks import known_role
+from cuzk_top.widgets.paint import Pen
+
+FEW = 16
+"""So many samples are gone through more quickly without numpy."""
+
+
+class ChartRow(AreaRow):
+    """``▁`` to ``▇`` in the family's hue; zero and unknown draw nothing."""
+
+    def __init__(self, line: CellLine, x: int, theme: Theme, pen: Pen) -> None:
+        super().__init__(line, x)
+        self._glyphs = theme.glyphs.charts
+        self._pen = pen
+        self._place: object = None
+        self._seen: Seen | None = None
+        self._highest = 0.0
+        self._scale: object = None
+        """What the top was chosen from."""
+        self._top = 0.0
+        self._role = ""
+        self._heights: list[int] = []
+
+    def draw(self, frame: Frame, counter: CounterData, place: object, now_ns: int) -> None:
+        """Bring the line up to date. `place` is another object when all is to be drawn anew."""
+        count = int(counter.start_ns.searchsorted(now_ns, "left"))
+        seen = Seen(counter.start_ns[:count], counter.t_ns, None, now_ns)
+        from_ns = growth.ALL_NS
+        known = 0
+        if self._seen is not None and place is self._place:
+            from_ns = growth.changed_from(self._seen, seen)
+            known = len(self._seen.start_ns) if from_ns != growth.ALL_NS else 0
+        self._place, self._seen = place, seen
+        if from_ns == growth.NOTHING_NS:
+            self.bring(frame, frame.columns, self.limit)
+            return
+        self._highest = max(self._highest if known else 0.0, _highest(counter.value[known:count]))
+        scale = (self._highest, counter.top, counter.role)
+        if scale != self._scale:
+            self._scale = scale
+            top, role = rows.chart_top(self._highest, counter.top), known_role(counter.role)
+            if (top, role) != (self._top, self._role):
+                self._top, self._role, from_ns = top, role, growth.ALL_NS
+        limit = frame.reach(min(counter.t_ns.item(count - 1), now_ns)) if count else 0
+        low = min(max(0, frame.reach(from_ns) - 1), len(self._heights), limit)
+        del self._heights[low:]
+        if low < limit:
+            series = (counter.start_ns, counter.t_ns, counter.value)
+            edges = frame.times[low : limit + 1]
+            self._heights += tail.heights(series, counter.kind, self._top, edges, now_ns)
+        self.bring(frame, low, limit)
+
+    def write(self, frame: Frame, low: int) -> None:
+        """Columns of one height together."""
+        heights, surfaces = self._heights, frame.ground.surfaces
+        begin = low
+        while begin < self.limit:
+            height, surface = heights[begin], surfaces[begin]
+            end = begin + 1
+            if height <= 0:
+                while end < self.limit and heights[end] <= 0:
+                    end += 1
+                self.write_bare(frame, begin, end)
+            else:
+                while end < self.limit and heights[end] == height and surfaces[end] == surface:
+                    end += 1
+                glyphs = self._glyphs[min(height, LEVELS)] * (end - begin)
+                self.line.fill(self.x + begin, glyphs, self._pen(self._role, surface))
+            begin = end
+
+
+def highest(counter: CounterData, count: int) -> float:
+    """Highest finite one of the first `count` samples; 0 without one."""
+    return _highest(counter.value[:count])
+
+
+def _highest(values: rows.Float64s) -> float:
+    if len(values) < FEW:
+        return max((value for value in values.tolist() if math.isfinite(value)), default=0.0)
+    values = values[np.isfinite(values)]
+    return float(values.max()) if len(values) else 0.0
