@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from cuzk_top import environment, theme
+from cuzk_top import environment, heap, theme
 from cuzk_top.errors import EndedError
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def show(
     """
     from cuzk_top.app import CuzkTop  # noqa: PLC0415 - the screen's libraries load only where there is a screen
 
+    heap.give_back()
     controls.deadlines = dict(args.deadline)
     app = CuzkTop(controls, skin(args), view=view, adapts=args.theme == "auto")
     return until_left(app, hand_on) or "quit"
