@@ -94,13 +94,14 @@ def _streams(graph: Graph) -> Int64s:
     """
     records, waits = graph.records, graph.records.waits
     found = np.full(len(waits), -1, np.int64)
-    named = [int(name) for name in np.unique(waits.name) if records.session.names[name].a0 == "stream"]
+    named = [number for number, name in enumerate(records.session.names) if name.a0 == "stream"]
     told = np.isin(waits.name, named)
     if not told.any():
         return found
     tracks: dict[tuple[int, int], list[int]] = {}
     for track in np.unique(records.ops.track).tolist():
-        number = _STREAM.match(records.session.tracks[track].label)
+        known = records.session.tracks.get(track)  # not in a damaged trace
+        number = _STREAM.match(known.label) if known is not None else None
         if number:
             tracks.setdefault((records.process(track), int(number[1])), []).append(track)
     for (process, stream), of in tracks.items():

@@ -139,6 +139,18 @@ def test_where_the_stream_is_not_told_it_is_the_work_that_ended_last() -> None:
     assert streams(told=False) == ([0, 300 * US], ns(1_000))
 
 
+def test_a_stream_whose_track_is_not_told_is_nobodys() -> None:
+    """As a damaged trace may have it."""
+    trace = Trace(arguments={"sync.stream": ("stream", "")})
+    trace.span("prove", 0, 1_000)
+    trace.work("one", 10, 500, trace.span("msm", 0, 30), stream=1)
+    trace.sync(30, 505)
+    trace.rows[-1]["a0"] = 1
+    del trace.tracks[101]
+    what = whatif(trace, 1_000)
+    assert [what.end(proof) - proof.end for proof in what.proofs] == [0]
+
+
 def test_two_threads_that_wait_for_one_device_are_told_apart_by_their_spans() -> None:
     """Both launch, so that only the span that a synchronise was called from says whose it is."""
     trace = Trace()
