@@ -100,7 +100,8 @@ def partition(number, sums, lock, holder_works):
                     sums.settle()
                 prepared.wait()
             with TAIL(sums.count):
-                jobs += [sums.begin() for _ in range(SUMS - 1)]
+                more = 3 * SUMS if holder_works else SUMS  # launching idles the GPU: little of a long hold
+                jobs += [sums.begin() for _ in range(more - 1)]
             with FINISH:
                 sums.settle()
         lock.release()
