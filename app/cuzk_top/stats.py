@@ -100,6 +100,14 @@ def proof_names(session: Session) -> list[int]:
     return [number for number, name in enumerate(session.names) if name.text == PROOF]
 
 
+def named(names: NDArray[np.uint32], numbers: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of the spans' name numbers are among the few given. (`np.isin` takes ten times as long.)"""
+    found = np.zeros(len(names), dtype=bool)
+    for number in numbers:
+        found |= names == number
+    return found
+
+
 def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
     """Finished proofs, the durations of the last hundred, and the start of the one that runs."""
     numbers = proof_names(snapshot.session)
@@ -108,10 +116,10 @@ def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
     for row in snapshot.rows:
         opened = row.open is not None and row.open.name == PROOF
         # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if not (opened or np.isin(row.columns.name[:64], numbers).any()):
+        if not (opened or named(row.columns.name[:64], numbers).any()):
             continue
         starts, ends, finished = begun(row, snapshot.now_ns)
-        mine = np.flatnonzero(np.isin(row.columns.name[:finished], numbers))
+        mine = np.flatnonzero(named(row.columns.name[:finished], numbers))
         count += len(mine)
         durations += (ends[mine[-100:]] - starts[mine[-100:]]).tolist()
         if finished < len(starts):
