@@ -291,15 +291,50 @@ def cover(
             if held is None or row["depth"] > held["depth"]:
                 best[row["track"]] = row
     if thread in best and not best[thread]["job"]:
-        other = handed_by(of, best[thread])
-        return best[other] if other in best and not best[other]["job"] else best[thread]
+        return behind(of, best[thread], best)
     found, most = None, 0
     for track in sorted(best):
         row = best[track]
         covered = min(row["end"], b) - max(row["start"], a)
         if not row["job"] and covered > most:
             found, most = row, covered
-    return found
+    return behind(of, found, best) if found else None
+
+
+def behind(of: Trace, span: Row, best: dict[int, Row]) -> Row:
+    """Of a wait what the other thread did, and so on while that waits too."""
+    passed: list[Row] = []
+    while span["text"].endswith(".wait") and span not in passed:
+        passed.append(span)
+        other = handed_by(of, span)
+        if other is None:
+            holder = held_by(of, span)
+            in_it = holder is not None and span["start"] < holder["end"] <= span["end"] + 5_000
+            other = holder["track"] if holder is not None and in_it else None
+        if other in best and not best[other]["job"]:
+            span = best[other]
+    return span
+
+
+def held_by(of: Trace, wait: Row) -> Row | None:
+    """The claim that a wait was for: the last to end of another thread's on the device that it then takes."""
+    claims_ = [row for row in of.host if row["claim"]]
+    own = [
+        row
+        for row in claims_
+        if row["track"] == wait["track"] and row["start"] >= wait["start"] and row["end"] > wait["end"]
+    ]
+    device = min(own, key=lambda row: row["start"])["a0"] if own else None
+    others = [
+        row
+        for row in claims_
+        if row["track"] != wait["track"]
+        and row["start"] < wait["end"] and row["end"] > wait["start"]
+        and device in (None, row["a0"])
+    ]  # fmt: skip
+    if not others or len({row["a0"] for row in others}) > 1:
+        return None
+    return max(others, key=lambda row: row["end"])
 
 
 def handed_by(of: Trace, span: Row) -> int | None:
@@ -693,26 +728,12 @@ def claims(of: Trace) -> list[Row]:
 def waits(of: Trace) -> list[Row]:
     """Waits for a device that another thread claims and leaves idle."""
     groups: dict[tuple[Any, ...], list[tuple[Row, Row, list[tuple[int, int]]]]] = defaultdict(list)
-    claims_ = [row for row in of.host if row["claim"]]
     for wait in of.host:
         if not wait["text"].endswith(".wait") or wait["on"] == "async":
             continue
-        own = [
-            row
-            for row in claims_
-            if row["track"] == wait["track"] and row["start"] >= wait["start"] and row["end"] > wait["end"]
-        ]
-        device = min(own, key=lambda row: row["start"])["a0"] if own else None
-        others = [
-            row
-            for row in claims_
-            if row["track"] != wait["track"]
-            and row["start"] < wait["end"] and row["end"] > wait["start"]
-            and device in (None, row["a0"])
-        ]  # fmt: skip
-        if not others or len({row["a0"] for row in others}) > 1:
+        holder = held_by(of, wait)
+        if holder is None:
             continue
-        holder = max(others, key=lambda row: row["end"])
         a, b = max(wait["start"], holder["start"], of.first), min(wait["end"], holder["end"], of.now)
         if b > a:
             long = [(low, high) for low, high in unused(of, holder["a0"]) if high - low >= 50_000]

@@ -191,12 +191,25 @@ def _on_any(graph: Graph, start: Int64s, end: Int64s, share: float) -> Int64s:
 
 
 def _behind(graph: Graph, wait: int, start: int, end: int, share: float) -> int:
-    """What the thread did that a wait span waited for; the wait itself where that is not recorded."""
+    """What was done that a wait span waited for, on to the end of a chain of waits: for a lock, whose holder
+    waited for what another thread prepared. The last wait itself where more is not recorded.
+    """
+    seen = {wait}
+    while (span := _beyond(graph, wait, start, end, share)) not in seen:
+        wait = span
+        seen.add(span)
+    return wait
+
+
+def _beyond(graph: Graph, wait: int, start: int, end: int, share: float) -> int:
+    """What the thread did that one wait span waited for; the span itself where it is none or that is not
+    recorded.
+    """
     host, arrivals = graph.records.host, graph.arrivals
     mine = (
         (arrivals.track == host.track[wait]) & (arrivals.source >= 0) & (arrivals.start == host.start[wait])
     )
-    for which in np.flatnonzero(mine).tolist():
+    for which in np.flatnonzero(mine).tolist() if wait in graph.wait_spans else ():
         span = graph.hosts.covering(
             int(arrivals.source[which]), np.array([start]), np.array([end]), share
         ).item()

@@ -28,6 +28,7 @@ PROVOKED = {
     "fault.burst": ("stalls/squeezed", "traces/chain-65533-bls12381"),
     "alloc": ("stalls/pinned", "gpu/golden/dense-20"),
     "dealloc": ("stalls/given-back", "stalls/kept"),
+    "lock.wait": ("stalls/locked", "stalls/lock-worked"),
     "clock.drop": ("stalls/edited-clock-drop", "gpu/golden/dense-20"),
     "tail.cpu": ("gpu/golden/dense-20-b-g2-cpu", "gpu/golden/dense-20"),
     "tail.gpu": ("gpu/golden/dense-20-bn254", "gpu/golden/dense-22"),
@@ -104,3 +105,11 @@ def test_b_g2_on_the_cpu_is_what_the_proof_waits_for() -> None:
     (found,) = told("gpu/golden/dense-20-b-g2-cpu", "tail.cpu")
     assert found.lane == "msm.b_g2" and found.count == 2
     assert 300e6 < (found.saved_ns or 0) / 2 < 400e6
+
+
+def test_a_recorder_that_was_stopped_is_neither_a_lost_gpu_nor_a_hang() -> None:
+    """For 4 s within one job nothing of the GPU or the host was asked."""
+    _, store = analysed("stalls/suspended")
+    util = next(counter for counter in store.snapshot().counters if counter.key == "gpu.0.util")
+    assert 3.5e9 < max((util.t_ns[1:] - util.t_ns[:-1]).tolist()) < 5e9
+    assert not told("stalls/suspended", "gpu.lost") and not told("stalls/suspended", "hung")
