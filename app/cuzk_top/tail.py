@@ -104,15 +104,22 @@ class Touching(NamedTuple):
         end = min(end, self.now_ns)
         return start, end if end > start else start + 1
 
-    def eighths(self, i: int, begin: int, width: int) -> tuple[int, int]:
+    def eighths(self, i: int, begin: int, finish: int) -> tuple[int, int]:
         """First and last eighth of a cell that one covers, to the nearest, at least one wide."""
         start, end = self.shown(i)
-        start -= begin
-        end -= begin
-        low = 0 if start <= 0 else (min(start, width) * (2 * EIGHTHS) + width) // (2 * width)
-        high = EIGHTHS if end >= width else (max(end, 0) * (2 * EIGHTHS) + width) // (2 * width)
-        low = min(low, EIGHTHS - 1)
-        return low, max(high, low + 1)
+        width = finish - begin
+        low, high = 0, EIGHTHS
+        if start >= finish:
+            low = EIGHTHS - 1
+        elif start > begin:
+            low = ((start - begin) * (2 * EIGHTHS) + width) // (2 * width)
+            if low == EIGHTHS:
+                low -= 1
+        if end <= begin:
+            high = 0
+        elif end < finish:
+            high = ((end - begin) * (2 * EIGHTHS) + width) // (2 * width)
+        return low, high if high > low else low + 1
 
 
 def touching(source: Seen, begin_ns: int, finish_ns: int) -> Touching | None:
@@ -143,7 +150,8 @@ def _few(spans: Touching, edges: list[int], offset: int, inner: bool) -> Lists:
     finish = edges[0]
     for column in range(len(left)):
         begin, finish = finish, edges[column + 1]
-        first = min(bisect_right(ends, begin), started)
+        first = bisect_right(ends, begin)
+        first = min(first, started)
         before, started = started, bisect_left(starts, finish, started)
         merged[column] = started - before
         if begin >= now_ns or started <= first:
@@ -151,21 +159,20 @@ def _few(spans: Touching, edges: list[int], offset: int, inner: bool) -> Lists:
         if not column and not inner and first < before:
             merged[0] += 1  # it began before the window
         owner = _owner(spans, first, started - 1, begin, finish)
-        width = finish - begin
-        low, high = spans.eighths(owner, begin, width)
+        low, high = spans.eighths(owner, begin, finish)
         if low == 0 and high == EIGHTHS:
             left[column] = owner + base
         elif low == 0:
             left[column], split[column] = owner + base, high
             if owner + 1 < started:
-                after = spans.eighths(owner + 1, begin, width)
+                after = spans.eighths(owner + 1, begin, finish)
                 if after[0] <= high and after[1] == EIGHTHS:
                     right[column] = owner + 1 + base
                     drawn.add(owner + 1)
         elif high == EIGHTHS:
             right[column], split[column] = owner + base, low
             if owner - 1 >= first:
-                previous = spans.eighths(owner - 1, begin, width)
+                previous = spans.eighths(owner - 1, begin, finish)
                 if previous[1] >= low and previous[0] == 0:
                     left[column] = owner - 1 + base
                     drawn.add(owner - 1)
@@ -189,8 +196,11 @@ def _owner(spans: Touching, first: int, last: int, begin: int, finish: int) -> i
     middle = bisect_right(spans.starts, centre) - 1
     if middle >= 0 and spans.shown(middle)[1] > centre:
         return middle
-    covers = [min(end, finish) - max(start, begin) for start, end in map(spans.shown, (first, last))]
-    return first if covers[0] >= covers[1] else last
+    # The first reaches in from the left and the last out to the right, if anything does.
+    start, end = spans.shown(first)
+    cover = end - (start if start > begin else begin)
+    start, end = spans.shown(last)
+    return first if cover >= (end if end < finish else finish) - start else last
 
 
 def _overlay(under: Lists, over: Lists) -> Lists:

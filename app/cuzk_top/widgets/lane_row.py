@@ -43,6 +43,7 @@ class LaneRow(AreaRow):
         self._theme, self._pen, self._labels = theme, pen, labels
         self._place: object = None
         self._sources: tuple[RowData, ...] = ()
+        self._keys: list[tuple[str, int, int]] = []
         self._seen: list[Seen] = []
         self._fills: dict[str, Fill] = {}
         self._settled_ns = growth.NOTHING_NS
@@ -65,13 +66,15 @@ class LaneRow(AreaRow):
             return
         from_ns = growth.ALL_NS
         seen = [Seen.of_row(source, now_ns) for source in row.sources]
-        if same and [source.key for source in row.sources] == [source.key for source in self._sources]:
+        keys = [source.key for source in row.sources]
+        if same and keys == self._keys:
             from_ns = min(map(growth.changed_from, self._seen, seen), default=growth.ALL_NS)
-        self._place, self._sources, self._seen = place, row.sources, seen
+        self._place, self._sources, self._keys, self._seen = place, row.sources, keys, seen
         self._labels.of(row.sources)
-        last = max((one.end_ns.item(-1) for one in seen if len(one.end_ns)), default=growth.ALL_NS)
-        still = last < now_ns and all(one.open_ns is None for one in seen)
-        self._settled_ns = last if still else growth.NOTHING_NS
+        self._settled_ns = growth.NOTHING_NS
+        if all(one.open_ns is None for one in seen):
+            last = max((one.end_ns.item(-1) for one in seen if len(one.end_ns)), default=growth.ALL_NS)
+            self._settled_ns = last if last < now_ns else growth.NOTHING_NS
         low = frame.columns
         if from_ns != growth.NOTHING_NS:
             low = self._compute(frame, from_ns)
