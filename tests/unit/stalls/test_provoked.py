@@ -113,3 +113,11 @@ def test_a_recorder_that_was_stopped_is_neither_a_lost_gpu_nor_a_hang() -> None:
     util = next(counter for counter in store.snapshot().counters if counter.key == "gpu.0.util")
     assert 3.5e9 < max((util.t_ns[1:] - util.t_ns[:-1]).tolist()) < 5e9
     assert not told("stalls/suspended", "gpu.lost") and not told("stalls/suspended", "hung")
+
+
+@pytest.mark.parametrize("name", ["stalls/locked", "stalls/lock-worked", "gpu/golden/dense-20-b-g2-cpu"])
+def test_proofs_that_wait_together_save_the_time_once(name: str) -> None:
+    """No finding takes more off the wall clock than it lasted, however many proofs waited meanwhile."""
+    for top in analysed(name)[0].findings:
+        for one in (top, *top.causes):
+            assert (one.saved_ns or 0) <= sum(end - start for start, end in one.intervals)
