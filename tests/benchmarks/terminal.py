@@ -17,6 +17,13 @@ COLUMNS, LINES = 160, 45
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def cpu_seconds(task: int, process: int | None = None) -> float:
+    """User and system time of a process, or with `process` of one of its threads."""
+    place = f"/proc/{task}" if process is None else f"/proc/{process}/task/{task}"
+    fields = Path(f"{place}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
 class Program:
     """A command on a terminal of its own. `sent` counts the bytes it wrote there so far."""
 
@@ -59,8 +66,18 @@ class Program:
 
     def cpu_s(self) -> float:
         """User and system time of the process, its children not included."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.pid)
+
+    def threads_cpu_s(self) -> dict[str, float]:
+        """The same of its threads by name, of which the first is ``main``; those of one name together."""
+        found: dict[str, float] = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                name = "main" if task.name == str(self.pid) else (task / "comm").read_text().strip()
+                found[name] = found.get(name, 0.0) + cpu_seconds(int(task.name), self.pid)
+            except OSError:  # ended meanwhile
+                continue
+        return found
 
     def resident_bytes(self) -> int:
         """Resident memory of the process."""
