@@ -229,7 +229,7 @@ def sessions(command: list[str]) -> tuple[int, list[dict[str, object]]]:
                         ring = reader.Ring(path)
                     except reader.RingError:  # just being made
                         continue
-                    rings[os.fstat(ring._fd).st_ino] = ring
+                    rings[os.fstat(ring._file.fd).st_ino] = ring
             for inode, ring in rings.items():
                 for _, rows in ring.poll().records:
                     kernels[inode] += int((rows["kind"] == layout.KIND_GPU_KERNEL).sum())

@@ -1,78 +1,44 @@
 """Read a ring from another process. Needs numpy; never imported by the tracer itself.
 
-Everything is copied with pread: nothing is mapped, so a file that shrinks or lies cannot crash the reader,
-and no page of a sparse file comes into being because somebody looked. Nothing is ever written, no lock taken.
-All sizes are checked before anything is allocated.
+Everything is copied with pread (see `ring_input`). Nothing is ever written, no lock taken. All sizes are
+checked before anything is allocated.
 """
 
 from __future__ import annotations
 
 import os
 import select
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cuzk_tracer import layout, places
+from cuzk_tracer import layout, places, ring_slots
+from cuzk_tracer.finding import find, in_other_namespaces
+from cuzk_tracer.ring_input import ANCHOR, HEADER, RECORD, Changing, Input, RingError, Rows
+from cuzk_tracer.ring_names import Name, Names
+from cuzk_tracer.ring_slots import Known, Thread
 from cuzk_tracer.ticks import Ticks
+
+__all__ = [
+    "HEADER",
+    "IS_GPU",
+    "RECORD",
+    "Name",
+    "Poll",
+    "Ring",
+    "RingError",
+    "Rows",
+    "Thread",
+    "find",
+    "in_other_namespaces",
+]
 
 MOST_NAMES = 1 << 20
 MOST_SLOTS = 1 << 16
-MOST_RECORDS = 1 << 22  # 256 MiB a slot
 MOST_STRING_BYTES = 1 << 26
 MOST_ANCHORS = 1 << 16
-
-_NUMPY = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8", "q": "<i8", "8s": "V8", "16s": "V16"}
-
-
-def _dtype(fields: tuple[layout.Field, ...], size: int) -> np.dtype[Any]:
-    return np.dtype(
-        {
-            "names": [name for name, _, _ in fields],
-            "formats": [_NUMPY[code] for _, _, code in fields],
-            "offsets": [offset for _, offset, _ in fields],
-            "itemsize": size,
-        }
-    )
-
-
-HEADER = _dtype(layout.HEADER, layout.HEADER_BYTES)
-ANCHOR = _dtype(layout.ANCHOR, layout.ANCHOR_BYTES)
-META = _dtype(layout.META_ENTRY, layout.META_BYTES)
-NAME = _dtype(layout.NAME, layout.NAME_BYTES)
-SLOT = _dtype(layout.SLOT, layout.SLOT_BYTES)
-OPEN = _dtype(layout.OPEN, layout.OPEN_BYTES)
-RECORD = _dtype(layout.RECORD, layout.RECORD_BYTES)
-
-Rows = NDArray[np.void]
-
-
-class RingError(Exception):
-    """The file cannot be read as a ring; `str` says which file and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """An entry of the name table."""
-
-    text: str
-    a0: str
-    a1: str
-    stage: bool
-    faults: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A thread that had a slot: `generation` tells those apart that had the same."""
-
-    slot: int
-    generation: int
-    tid: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,59 +55,40 @@ class Poll:
     alive: bool
 
 
-@dataclass(slots=True)
-class _Slot:
-    """What this reader knows of a slot."""
-
-    next: int = 0
-    thread: Thread | None = None
-    bad: bool = False
-
-
-@dataclass(slots=True)
-class _Strings:
-    data: bytearray = field(default_factory=bytearray)
-
-    def get(self, number: int) -> str:
-        """A string by id; "?" when the id is not that of a whole string."""
-        if number == 0:
-            return ""
-        length = int.from_bytes(self.data[number : number + 4], "little")
-        text = self.data[number + 4 : number + 4 + length]
-        if number + 4 > len(self.data) or len(text) != length:
-            return "?"
-        return text.decode("utf-8", "replace")
-
-
 class Ring:
     """An open ring file. Raises RingError when it is not one, is damaged or of another major version."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise RingError(f"{path}: {error.strerror}") from error
+        self._file = Input(path)
         try:
             self._read_header()
         except BaseException:
-            os.close(self._fd)
+            self._file.close()
             raise
-        self.names: list[Name] = []
-        self.meta: dict[str, str] = {}
+        self._names = Names(self._file, self._head)
         self.anchors: list[tuple[int, int]] = []
         self.problems: list[str] = []
-        self._strings = _Strings()
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[int, Known] = {}
         self._anchors_seen = 0
         self._lost = 0
         self._skipped: int | None = None
-        self._raw_meta: Rows = np.empty(0, META)
+        self._ended = select.poll()
         self._pidfd = self._open_owner()
+
+    @property
+    def names(self) -> list[Name]:
+        """The names known so far; the list only grows."""
+        return self._names.names
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """The metadata known so far."""
+        return self._names.meta
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._fd)
+        self._file.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
@@ -153,8 +100,8 @@ class Ring:
         self.close()
 
     def _read_header(self) -> None:
-        size = os.fstat(self._fd).st_size
-        data = self._pread(layout.HEADER_BYTES, 0)
+        size = os.fstat(self._file.fd).st_size
+        data = self._file.read(layout.HEADER_BYTES, 0)
         if len(data) < layout.HEADER_BYTES or data[:8] != layout.MAGIC:
             raise RingError(f"{self.path}: not a trace ring")
         head = np.frombuffer(data, HEADER)[0]
@@ -180,6 +127,8 @@ class Ring:
             raise RingError(f"{self.path}: cut off at {size:,} of {int(head['file_bytes']):,} bytes")
         self._size = size
         self._head = head
+        self._slots_off, self._slot_count = int(head["slots_off"]), int(head["slot_count"])
+        self._anchors_off, self._anchor_capacity = int(head["anchors_off"]), int(head["anchor_capacity"])
         self._ticks = Ticks() if int(head["clock_kind"]) == layout.CLOCK_TSC else None
         # A path through /proc names the process as we see it; in its own namespace it may have another pid.
         seen = self.path.split("/", 3)[:3]
@@ -202,6 +151,7 @@ class Ring:
         except (OSError, OverflowError):  # the latter from a damaged pid
             return None
         if places.alive(self.pid, self.start_time):
+            self._ended.register(pidfd, select.POLLIN)
             return pidfd
         os.close(pidfd)
         return None
@@ -213,37 +163,23 @@ class Ring:
         """True while the owner runs."""
         if self._pidfd is None:
             return self._same_boot() and places.alive(self.pid, self.start_time)
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        return not poll.poll(0)
+        return not self._ended.poll(0)
 
     def replaced(self) -> bool:
         """Whether the file has no name any more: its process has begun another session (exec), or it was
         removed."""
-        return os.fstat(self._fd).st_nlink == 0
+        return os.fstat(self._file.fd).st_nlink == 0
 
-    def _pread(self, count: int, offset: int) -> bytes:
-        """Up to `count` bytes; fewer at the end of the file."""
-        try:
-            data = os.pread(self._fd, count, offset)
-            while len(data) < count:
-                more = os.pread(self._fd, count - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-            return data
-        except OSError as error:
-            raise RingError(f"{self.path}: {error.strerror}") from error
-
-    def _table(self, dtype: np.dtype[Any], count: int, offset: int) -> Rows:
-        data = self._pread(count * dtype.itemsize, offset)
-        rows: Rows = np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
-        return rows
+    def header(self, field: str) -> int:
+        """A number of the header as it is now, by its name in layout.HEADER. Raises RingError."""
+        head = self._file.table(HEADER, 1, 0)
+        if not len(head):
+            raise RingError(f"{self.path}: the ring was cut off")
+        return int(head[0][field])
 
     def written(self) -> int:
         """Records written so far, by all threads."""
-        used = min(int(self._table(HEADER, 1, 0)[0]["slots_used"]), int(self._head["slot_count"]))
-        return int(self._table(SLOT, used, int(self._head["slots_off"]))["head"].sum())
+        return sum(slot.head for _, slot in self._slot_headers(self._file.changing(), {}))
 
     def position(self) -> dict[int, int]:
         """Of each slot, the index of the next record to be read: where another reader can go on."""
@@ -252,80 +188,52 @@ class Ring:
     def resume(self, position: dict[int, int]) -> None:
         """Go on where another reader was, before the first poll: what is missing since then is lost."""
         for number, index in position.items():
-            self._slots[number] = _Slot(next=max(0, index))
+            self._slots[number] = Known(next=max(0, index))
         self._skipped = 0
 
     def poll(self) -> Poll:
         """Everything new since the last poll. Raises RingError when the file can no longer be read."""
         alive = self.alive()
-        head = self._table(HEADER, 1, 0)
-        if not len(head):
-            raise RingError(f"{self.path}: the ring was cut off")
-        self._head = head[0]
-        self.ended_ns = int(self._head["ended_ns"])
-        self.heartbeat_ns = int(self._head["heartbeat_ns"])
-        self._read_names()
-        self._read_anchors()
         records: list[tuple[Thread, Rows]] = []
         open_: list[tuple[Thread, Rows]] = []
-        used = min(int(self._head["slots_used"]), int(self._head["slot_count"]))
-        for number, slot in enumerate(self._table(SLOT, used, int(self._head["slots_off"]))):
-            if int(slot["state"]) != layout.SLOT_FREE:
+        for number, slot in self._slot_headers(self._file.changing(), self._slots):
+            if slot.state != layout.SLOT_FREE:
                 self._read_slot(number, slot, records, open_)
         if self._skipped is None:
             self._skipped, self._lost = self._lost, 0
-        # Again: a name is in the table before its first record, and both may be newer than the first look.
-        after = self._table(HEADER, 1, 0)
-        if len(after):
-            self._head = after[0]
-            self._read_names()
+        # Names and anchors last: all that the records are about were there before them.
+        now = self._file.changing()
+        self.ended_ns, self.heartbeat_ns = now.ended_ns, now.heartbeat_ns
+        self._names.look(now)
+        self._read_anchors(now)
         if self._ticks is not None:
-            self._read_anchors()  # again: all that were there before what was just read
-            records = [(thread, _in_ns(rows, self._ticks, ("t0", "t1"))) for thread, rows in records]
-            open_ = [(thread, _in_ns(rows, self._ticks, ("t0",))) for thread, rows in open_]
-        lost = self._lost + int(self._head["dropped"]) + int(self._head["dropped_plain"])
+            records = [(thread, _records_in_ns(rows, self._ticks)) for thread, rows in records]
+            open_ = [(thread, _open_in_ns(rows, self._ticks)) for thread, rows in open_]
+        lost = self._lost + now.dropped + now.dropped_plain
         return Poll(records, open_, lost, self._skipped, alive)
 
-    def _read_names(self) -> None:
-        head = self._head
-        used = min(int(head["strings_used"]), int(head["strings_bytes"]))
-        have = len(self._strings.data)
-        if used > have:
-            self._strings.data += self._pread(used - have, int(head["strings_off"]) + have)
-        count = min(int(head["names_count"]), int(head["name_capacity"]))
-        known = len(self.names)
-        if count > known:
-            get = self._strings.get
-            offset = int(head["names_off"]) + known * layout.NAME_BYTES
-            for entry in self._table(NAME, count - known, offset):
-                flags = int(entry["flags"])
-                self.names.append(
-                    Name(
-                        get(int(entry["text"])),
-                        get(int(entry["a0"])),
-                        get(int(entry["a1"])),
-                        bool(flags & layout.NAME_STAGE),
-                        bool(flags & layout.NAME_FAULTS),
-                    )
-                )
-        metas = self._table(
-            META, min(int(head["metas_count"]), int(head["meta_capacity"])), int(head["metas_off"])
-        )
-        if not np.array_equal(metas, self._raw_meta):
-            self._raw_meta = metas
-            get = self._strings.get
-            self.meta = {get(int(entry["key"])): get(int(entry["value"])) for entry in metas}
+    def _slot_headers(self, now: Changing, known: dict[int, Known]) -> list[tuple[int, ring_slots.Header]]:
+        """Slots in use with their headers, but for known ones in which nothing has changed."""
+        size = layout.SLOT_BYTES
+        data = self._file.read(min(now.slots_used, self._slot_count) * size, self._slots_off)
+        found = []
+        for number in range(len(data) // size):
+            raw = data[number * size : (number + 1) * size]
+            before = known.get(number)
+            if before is None or before.raw != raw:
+                found.append((number, ring_slots.header(raw)))
+        return found
 
-    def _read_anchors(self) -> None:
-        capacity = int(self._head["anchor_capacity"])
+    def _read_anchors(self, now: Changing) -> None:
+        capacity = self._anchor_capacity
         for _ in range(3):
-            head = self._table(HEADER, 1, 0)[0]
-            count, sequence = int(head["anchors_count"]), int(head["anchor_seq"])
+            count = now.anchors_count
             if count == self._anchors_seen or capacity == 0:
                 return
-            table = self._table(ANCHOR, capacity, int(head["anchors_off"]))
-            again = self._table(HEADER, 1, 0)[0]
-            if sequence % 2 or int(again["anchor_seq"]) != sequence or len(table) < capacity:
+            table = self._file.table(ANCHOR, capacity, self._anchors_off)
+            again = self._file.changing()
+            if now.anchor_seq % 2 or again.anchor_seq != now.anchor_seq or len(table) < capacity:
+                now = again
                 continue
             for i in range(max(self._anchors_seen, count - capacity), count):
                 entry = table[i % capacity]
@@ -338,95 +246,45 @@ class Ring:
     def _read_slot(
         self,
         number: int,
-        slot: np.void,
+        slot: ring_slots.Header,
         records: list[tuple[Thread, Rows]],
         open_: list[tuple[Thread, Rows]],
     ) -> None:
-        known = self._slots.setdefault(number, _Slot())
-        capacity = int(slot["mask"]) + 1
-        ring_off, stack_off = int(slot["ring_off"]), int(slot["stack_off"])
-        if (
-            capacity & (capacity - 1)
-            or capacity > MOST_RECORDS
-            or ring_off + capacity * layout.RECORD_BYTES > self._size
-            or stack_off + layout.STACK_ENTRIES * layout.OPEN_BYTES > self._size
-            or int(slot["head"]) < known.next
-        ):
+        known = self._slots.setdefault(number, Known())
+        if not ring_slots.usable(slot, known, self._size):
             if not known.bad:
                 self.problems.append(f"slot {number} of the ring is damaged: its thread is not shown")
             known.bad = True
             return
         before = known.thread
-        generation = int(slot["generation"])
-        if before is None or before.generation != generation:
-            known.thread = Thread(number, generation, int(slot["tid"]), self._strings.get(int(slot["name"])))
-            if before is None or before.generation + 1 != generation:
-                before = Thread(number, generation - 1, 0, "ended thread")
+        if before is None or before.generation != slot.generation:
+            known.thread = Thread(number, slot.generation, slot.tid, self._text(slot.name))
+            if before is None or before.generation + 1 != slot.generation:
+                before = Thread(number, slot.generation - 1, 0, "ended thread")
         thread = known.thread
         assert thread is not None
-        offset = int(self._head["slots_off"]) + number * layout.SLOT_BYTES
+        offset = self._slots_off + number * layout.SLOT_BYTES
         # The stack first, then the head: a span that ends in between shows up in both, never in neither.
-        stack, slot = self._read_stack(slot, stack_off, offset)
-        rows, index = self._read_ring(known, int(slot["head"]), ring_off, capacity, offset)
-        earlier = int(np.searchsorted(index, int(slot["base"])))
-        if before is not None and before is not thread and earlier:
+        stack, after = ring_slots.open_spans(self._file, slot, offset)
+        rows, index, lost = ring_slots.new_records(self._file, known, after, offset)
+        self._lost += lost
+        earlier = int(np.searchsorted(index, after.base)) if before is not thread else 0
+        if earlier and before is not None:
             records.append((before, rows[:earlier]))
             rows = rows[earlier:]
         if len(rows):
             records.append((thread, rows))
         if len(stack):
-            stack = stack[~np.isin(stack["id"], rows["id"][-layout.STACK_ENTRIES * 64 :])]
-        if len(stack) and int(slot["generation"]) == generation:
+            stack = ring_slots.still_open(stack, rows)
+        if len(stack) and after.generation == slot.generation:
             open_.append((thread, stack))
+        known.raw = slot.raw() if slot.depth == 0 else b""
 
-    def _read_stack(self, slot: np.void, stack_off: int, offset: int) -> tuple[Rows, np.void]:
-        """The open spans, and the slot header as it was after they were read.
-
-        An entry below the depth before and after that reads the same twice was whole.
-        """
-        depth = min(int(slot["depth"]), layout.STACK_ENTRIES)
-        if depth == 0:
-            return np.empty(0, OPEN), slot
-        one = self._table(OPEN, depth, stack_off)
-        two = self._table(OPEN, depth, stack_off)
-        after = self._table(SLOT, 1, offset)
-        if not len(after) or len(one) != depth or len(two) != depth:
-            return np.empty(0, OPEN), slot
-        depth = min(depth, int(after[0]["depth"]))
-        same = (one[:depth] == two[:depth]) & (one[:depth]["t0"] != 0)
-        stable = depth if same.all() else int(np.argmin(same))
-        return one[:stable], after[0]
-
-    def _read_ring(
-        self, known: _Slot, head: int, ring_off: int, capacity: int, offset: int
-    ) -> tuple[Rows, NDArray[np.uint64]]:
-        """New records up to `head`, with their indices; counts what the writer was faster than."""
-        # The place one lap behind the head may be half overwritten, so a ring holds capacity - 1.
-        first = max(known.next, head - capacity + 1)
-        if first >= head:
-            return np.empty(0, RECORD), np.empty(0, np.uint64)
-        low, high = first % capacity, (head - 1) % capacity + 1
-        if low < high:
-            rows = self._table(RECORD, high - low, ring_off + low * layout.RECORD_BYTES)
-        else:
-            rows = np.concatenate(
-                [
-                    self._table(RECORD, capacity - low, ring_off + low * layout.RECORD_BYTES),
-                    self._table(RECORD, high, ring_off),
-                ]
-            )
-        after = self._table(SLOT, 1, offset)
-        now = int(after[0]["head"]) if len(after) else head
-        lapped = min(max(0, now - capacity + 1 - first), len(rows))
-        rows = rows[lapped:]
-        first += lapped
-        index = np.arange(first, first + len(rows), dtype=np.uint64)
-        whole = rows["index"] == (index + np.uint64(1)).astype(np.uint32)
-        if not whole.all():
-            rows, index = rows[whole], index[whole]
-        self._lost += head - known.next - len(rows)
-        known.next = head
-        return rows, index
+    def _text(self, number: int) -> str:
+        """A string that may be newer than the last look at the names."""
+        if number:
+            self._names.look(self._file.changing())
+        return self._names.text(number)
 
 
 IS_GPU = np.zeros(256, bool)
@@ -434,79 +292,21 @@ IS_GPU = np.zeros(256, bool)
 IS_GPU[list(layout.GPU_KINDS)] = True
 
 
-def _in_ns(rows: Rows, ticks: Ticks, fields: tuple[str, ...]) -> Rows:
-    """The same rows with their times in monotonic nanoseconds."""
+def _records_in_ns(rows: Rows, ticks: Ticks) -> Rows:
+    """The same records with their times in monotonic nanoseconds."""
+    gpu = IS_GPU[rows["kind"] & layout.KIND_MASK]  # those are in nanoseconds already
+    if gpu.all():
+        return rows
+    words = rows.view(np.uint64).reshape(len(rows), -1).copy()  # the first two are t0 and t1
+    if gpu.any():
+        words[~gpu, :2] = ticks.to_ns(words[~gpu, :2])
+    else:
+        words[:, :2] = ticks.to_ns(words[:, :2])
+    return words.view(RECORD).reshape(-1)
+
+
+def _open_in_ns(rows: Rows, ticks: Ticks) -> Rows:
+    """The same open spans with their begin in monotonic nanoseconds."""
     rows = rows.copy()
-    which: Any = slice(None)
-    if rows.dtype == RECORD:  # of a device: in nanoseconds already
-        gpu = IS_GPU[rows["kind"] & layout.KIND_MASK]
-        which = ~gpu if gpu.any() else which
-    for name in fields:
-        rows[name][which] = ticks.to_ns(rows[name][which])
+    rows["t0"] = ticks.to_ns(rows["t0"])
     return rows
-
-
-def find(pid: int) -> str:
-    """Path of the ring that a process writes. Raises RingError when it has none.
-
-    Looks in all ring folders, then through the process's own open files and its own view of the file system,
-    which works across mount and pid namespaces.
-    """
-    try:
-        started = places.start_time(pid)
-    except OSError as error:
-        raise RingError(f"no process {pid}") from error
-    for folder in places.folders():
-        path = Path(folder) / f"{pid}.{started}.ring"
-        if path.exists():
-            return str(path)
-    return _find_inside(pid, started) or _none(pid)
-
-
-def _none(pid: int) -> str:
-    raise RingError(f"process {pid} has no trace ring: it is not traced, or belongs to another user")
-
-
-def _find_inside(pid: int, started: int) -> str | None:
-    """The ring of a process as it sees it itself, by a path through /proc; None where there is none."""
-    try:
-        name = f"{_inner_pid(pid)}.{started}.ring"
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            if os.readlink(entry.path).removesuffix(" (deleted)").endswith(f"/{name}"):  # noqa: PTH115
-                return entry.path
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        told = [os.fsdecode(value[16:]) for value in environment if value.startswith(b"XDG_RUNTIME_DIR=/")]
-        root = Path(f"/proc/{pid}/root")
-        folders = [root / folder.lstrip("/") / "cuzk" for folder in told]
-        for folder in (*folders, *(root / "dev/shm").glob("cuzk-*")):
-            if (folder / name).exists():
-                return str(folder / name)
-    except (OSError, ValueError):
-        pass  # another user's process, or one that has just ended: its files are not ours to see
-    return None
-
-
-def _inner_pid(pid: int) -> int:
-    """A process's number in its own pid namespace."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("NSpid:"):
-            return int(line.split()[-1])
-    return pid
-
-
-def in_other_namespaces() -> list[str]:
-    """Rings of this user's processes that see another file system than we do, by paths through /proc."""
-    found = []
-    mine, user = os.readlink("/proc/self/ns/mnt"), os.getuid()  # noqa: PTH115
-    for entry in os.scandir("/proc"):
-        try:
-            if not entry.name.isdigit() or entry.stat().st_uid != user:
-                continue
-            if os.readlink(f"{entry.path}/ns/mnt") == mine:  # noqa: PTH115
-                continue
-            path = _find_inside(int(entry.name), places.start_time(int(entry.name)))
-        except OSError:
-            continue
-        if path is not None:
-            found.append(path)
-    return found

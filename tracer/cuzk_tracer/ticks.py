@@ -29,12 +29,14 @@ class Ticks:
         self._slope: list[float] = []
         self._last: tuple[int, int, int] | None = None
         self._interval = 0
+        self._arrays: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None = None
 
     def add(self, ticks: int, monotonic_ns: int, segment: int) -> None:
         """The next anchor. One that goes back in ticks begins anew; what no clock can give is ignored."""
         if not (0 <= ticks < MOST and 0 <= monotonic_ns < MOST):
             return
         last, self._last = self._last, (ticks, monotonic_ns, segment)
+        self._arrays = None
         if last is None or ticks <= last[0]:
             slope = self._slope[-1] if self._slope else 1.0
             self._ticks, self._ns, self._slope = [ticks], [monotonic_ns], [slope]
@@ -71,8 +73,14 @@ class Ticks:
         values: NDArray[np.int64] = ticks.astype(np.int64)
         if not self._ticks:
             return values
-        starts = np.array(self._ticks, np.int64)
-        piece = np.clip(np.searchsorted(starts, values, side="right") - 1, 0, None)
-        passed = np.clip((values - starts[piece]) * np.array(self._slope)[piece], -MOST, MOST)
-        result: NDArray[np.int64] = np.array(self._ns, np.int64)[piece] + np.rint(passed).astype(np.int64)
+        if self._arrays is None:
+            self._arrays = (
+                np.array(self._ticks, np.int64),
+                np.array(self._ns, np.int64),
+                np.array(self._slope),
+            )
+        starts, begins, slopes = self._arrays
+        piece = np.maximum(starts.searchsorted(values, side="right") - 1, 0)
+        passed = np.clip((values - starts[piece]) * slopes[piece], -MOST, MOST)
+        result: NDArray[np.int64] = begins[piece] + np.rint(passed).astype(np.int64)
         return result

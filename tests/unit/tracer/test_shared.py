@@ -127,7 +127,7 @@ def shape(ring, part):
 
 
 def header(ring, field):
-    return int(np.frombuffer(ring._pread(layout.HEADER_BYTES, 0), reader.HEADER)[0][field])
+    return ring.header(field)
 
 
 def test_spans_of_a_program_and_two_libraries_nest(bare_runtime, libraries, program):

@@ -19,7 +19,7 @@ from cuzk_tracer import layout, reader
 
 
 def header(ring: reader.Ring, field: str) -> int:
-    return int(np.frombuffer(ring._pread(layout.HEADER_BYTES, 0), reader.HEADER)[0][field])
+    return ring.header(field)
 
 
 def everything(ring: reader.Ring) -> tuple[int, int, int]:
