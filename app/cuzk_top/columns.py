@@ -163,16 +163,16 @@ _arrays: Callable[[Columns], tuple[NDArray[Any], ...]] = attrgetter(*COLUMN_TYPE
 _EMPTY = Columns(*(np.empty(0, kind) for kind in COLUMN_TYPES.values()))
 
 
-_WIDE = ("start_ns", "end_ns", "a0", "a1", "id", "parent", "seq")
-_MID = ("track", "name", "corr", "minflt", "majflt")
-_SMALL = ("kind", "flags", "depth")
-START, END, A0, A1, ID, PARENT, SEQ = range(len(_WIDE))
-TRACK, NAME, CORR, MINFLT, MAJFLT = range(len(_MID))
-KIND, FLAGS, DEPTH = range(len(_SMALL))
+WIDE = ("start_ns", "end_ns", "a0", "a1", "id", "parent", "seq")
+MID = ("track", "name", "corr", "minflt", "majflt")
+SMALL = ("kind", "flags", "depth")
+START, END, A0, A1, ID, PARENT, SEQ = range(len(WIDE))
+TRACK, NAME, CORR, MINFLT, MAJFLT = range(len(MID))
+KIND, FLAGS, DEPTH = range(len(SMALL))
 """Rows of the blocks `wide`, `mid` and `small`."""
 _PLACES = {
     name: (block, row)
-    for block, names in (("wide", _WIDE), ("mid", _MID), ("small", _SMALL))
+    for block, names in (("wide", WIDE), ("mid", MID), ("small", SMALL))
     for row, name in enumerate(names)
 }
 _UNSIGNED = frozenset(("id", "parent", "seq"))
@@ -235,9 +235,9 @@ class Packed(Columns):
     def zeros(count: int) -> "Packed":
         """Rows to be filled in: nobody else has seen these blocks."""
         return Packed(
-            np.zeros((len(_WIDE), count), np.int64),
-            np.zeros((len(_MID), count), np.uint32),
-            np.zeros((len(_SMALL), count), np.uint8),
+            np.zeros((len(WIDE), count), np.int64),
+            np.zeros((len(MID), count), np.uint32),
+            np.zeros((len(SMALL), count), np.uint8),
         )
 
     @staticmethod
@@ -246,9 +246,9 @@ class Packed(Columns):
         if isinstance(columns, Packed):
             return columns
         return Packed(
-            np.array([getattr(columns, name).astype(np.int64, copy=False) for name in _WIDE]),
-            np.array([getattr(columns, name) for name in _MID]),
-            np.array([getattr(columns, name) for name in _SMALL]),
+            np.array([getattr(columns, name).astype(np.int64, copy=False) for name in WIDE]),
+            np.array([getattr(columns, name) for name in MID]),
+            np.array([getattr(columns, name) for name in SMALL]),
         )
 
     @staticmethod
@@ -264,9 +264,13 @@ class Packed(Columns):
 
 
 def samples(
-    track: int, names: Sequence[int], start_ns: int | Sequence[int], end_ns: int, values: Sequence[float]
+    track: int,
+    names: Sequence[int],
+    start_ns: int | Sequence[int],
+    end_ns: int | Sequence[int],
+    values: Sequence[float],
 ) -> Columns:
-    """Records of counters that all end at one moment: their names' numbers and values."""
+    """Records of counters by their names' numbers, each with its value."""
     if not names:
         return _EMPTY
     made = Packed.zeros(len(names))

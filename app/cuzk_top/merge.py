@@ -11,31 +11,36 @@ PROBE_TRACKS = 1 << 20
 """Tracks of probes are numbered from here; those of the first source keep their numbers."""
 
 
+_NO_NAMES = np.array([0xFFFFFFFF], np.uint32)
+"""Ends each table: the number of no name."""
+
+
 class NameTable:
     """The names of several sources in one list: the same name has one number, whoever told of it."""
 
     def __init__(self, names: list[Name]) -> None:
         self.names = names
         self._ids = {_key(name): number for number, name in enumerate(names)}
-        self._known: dict[int, NDArray[np.uint32]] = {}
+        self._tables: dict[int, NDArray[np.uint32]] = {}
 
     def renamed(self, source: int, names: list[Name], columns: Columns) -> Columns:
         """Columns whose names count in `names`, as they count in the common list."""
-        known = self._known.get(source, np.empty(0, np.uint32))
-        if len(known) < len(names):
+        table = self._tables.get(source, _NO_NAMES)
+        known = len(table) - 1
+        if known < len(names):
             new = []
-            for name in names[len(known) :]:
+            for name in names[known:]:
                 key = _key(name)
                 if key not in self._ids:
                     self._ids[key] = len(self.names)
                     self.names.append(name)
                 new.append(self._ids[key])
-            known = self._known[source] = np.concatenate([known, np.array(new, np.uint32)])
+            table = np.concatenate([table[:known], np.array(new, np.uint32), _NO_NAMES])
+            self._tables[source] = table
         if not len(columns):
             return columns
         # A name its source has not told of becomes one that nobody has.
-        table = np.append(known, np.uint32(0xFFFFFFFF))
-        return columns.replace(name=table[np.minimum(columns.name, len(known))])
+        return columns.replace(name=table.take(columns.name, mode="clip"))
 
 
 def _key(name: Name) -> tuple[str, str, str, bool, bool]:
@@ -78,8 +83,9 @@ class Merger:
         for told in self._told.values():
             session.meta.update(told)
         columns = Columns.concat([part for part in parts if len(part)])
-        columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
-        self._seq += len(columns)
+        if len(columns):
+            columns = columns.replace(seq=np.arange(self._seq, self._seq + len(columns), dtype=np.uint64))
+            self._seq += len(columns)
         return Batch(
             session,
             columns,

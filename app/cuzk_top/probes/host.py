@@ -7,9 +7,8 @@ stalls a large prover for seconds. /proc counts the faults of all threads and th
 import os
 from collections.abc import Callable
 
-import numpy as np
-
-from cuzk_top.model import FLAG_F64, KIND_COUNTER, Batch, Columns, Name, Session, Track
+from cuzk_top.columns import samples
+from cuzk_top.model import Batch, Columns, Name, Session, Track
 
 PERIOD_NS = 100_000_000
 SLOW_PERIOD_NS = 500_000_000
@@ -80,7 +79,7 @@ class HostProbe:
         self._due_ns = now + (PERIOD_NS if threads <= MANY_THREADS else SLOW_PERIOD_NS)
         memory = rss * _PAGE_BYTES / GIB
         if before is None:
-            return _counters(now, now, [3], [memory])
+            return samples(1, [3], now, now, [memory])
         start = before[0]
         took = max(1, now - start)
         values = [
@@ -89,17 +88,4 @@ class HostProbe:
             (cpu_ns - before[3]) * 100 / took / self._cpus,
             memory,
         ]
-        return _counters(start, now, [0, 1, 2, 3], values)
-
-
-def _counters(start: int, end: int, names: list[int], values: list[float]) -> Columns:
-    return Columns.make(
-        len(names),
-        start_ns=start,
-        end_ns=end,
-        kind=KIND_COUNTER,
-        flags=FLAG_F64,
-        track=1,
-        name=names,
-        a0=np.array(values, np.float64).view(np.int64),
-    )
+        return samples(1, [0, 1, 2, 3], start, now, values)

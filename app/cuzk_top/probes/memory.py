@@ -8,9 +8,8 @@ counter.
 import os
 from collections.abc import Callable
 
-import numpy as np
-
-from cuzk_top.model import FLAG_F64, KIND_COUNTER, Batch, Columns, Name, Session, Track
+from cuzk_top.columns import samples
+from cuzk_top.model import Batch, Columns, Name, Session, Track
 
 PERIOD_NS = 500_000_000
 KIB_IN_GIB = float(1 << 20)
@@ -57,16 +56,8 @@ class MemoryProbe:
             self._due_ns = now + PERIOD_NS
             for key in list(self._fds):
                 rows += self._sample(key, now)
-        columns = Columns.make(
-            len(rows),
-            start_ns=[row[0] for row in rows],
-            end_ns=now,
-            kind=KIND_COUNTER,
-            flags=FLAG_F64,
-            track=1,
-            name=[self._name(row[1]) for row in rows],
-            a0=np.array([row[2] for row in rows], np.float64).view(np.int64),
-        )
+        names = [self._name(row[1]) for row in rows]
+        columns = samples(1, names, [row[0] for row in rows], now, [row[2] for row in rows])
         return Batch(self._session, columns, Columns.empty(), 0, now)
 
     def close(self) -> None:

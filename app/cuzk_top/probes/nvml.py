@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from cuzk_top.model import FLAG_F64, KIND_COUNTER, KIND_INSTANT, Batch, Columns, Name, Session, Track
+from cuzk_top.columns import samples
+from cuzk_top.model import KIND_INSTANT, Batch, Columns, Name, Session, Track
 from cuzk_top.probes import nvml_readings
 from cuzk_top.probes.nvml_readings import GpuProcess, Reading
 
@@ -227,20 +226,14 @@ class NvmlProbe:
         return self._ids[text]
 
     def _columns(self, rows: list[tuple[int, int, str, float]]) -> Columns:
-        return Columns.make(
-            len(rows),
-            start_ns=[row[0] for row in rows],
-            end_ns=[row[1] for row in rows],
-            kind=KIND_COUNTER,
-            flags=FLAG_F64,
-            track=1,
-            name=[self._name(row[2]) for row in rows],
-            a0=np.array([row[3] for row in rows], np.float64).view(np.int64),
-        )
+        names = [self._name(row[2]) for row in rows]
+        return samples(1, names, [row[0] for row in rows], [row[1] for row in rows], [row[3] for row in rows])
 
     def _marks(self, marks: list[tuple[int, str]]) -> Columns:
         times = [mark[0] for mark in marks]
         names = [self._name(mark[1]) for mark in marks]
+        if not marks:
+            return Columns.empty()
         return Columns.make(len(marks), start_ns=times, end_ns=times, kind=KIND_INSTANT, track=1, name=names)
 
     def _run(self) -> None:

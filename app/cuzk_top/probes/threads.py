@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from cuzk_top.model import FLAG_F64, KIND_COUNTER, Batch, Columns, Name, Session, Track
+from cuzk_top.columns import samples
+from cuzk_top.model import Batch, Columns, Name, Session, Track
 from cuzk_top.probes.host import MANY_THREADS, PERIOD_NS, SLOW_PERIOD_NS
 
 LIST_PERIOD_NS = 1_000_000_000
@@ -153,16 +152,8 @@ class ThreadProbe:
             rows.append((f"thread.{name}.minflt", (group.minflt - minflt) * 1e9 / took))
             if group.majflt:
                 rows.append((f"thread.{name}.majflt", (group.majflt - majflt) * 1e9 / took))
-        return Columns.make(
-            len(rows),
-            start_ns=start or now,
-            end_ns=now,
-            kind=KIND_COUNTER,
-            flags=FLAG_F64,
-            track=1,
-            name=[self._name(key) for key, _ in rows],
-            a0=np.array([value for _, value in rows], np.float64).view(np.int64),
-        )
+        names = [self._name(key) for key, _ in rows]
+        return samples(1, names, start or now, now, [value for _, value in rows])
 
     def _choose(self) -> None:
         """Show the groups that use most; one that is shown stays."""

@@ -1,15 +1,19 @@
-"""A ring's records of devices (layout.GPU_KINDS) as columns: tracks by stream, parents by slot."""
+"""A ring's records of devices (layout.GPU_KINDS) in columns: tracks by stream, parents by slot."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import Columns, Track
+from cuzk_top import columns
+from cuzk_top.columns import Packed
+from cuzk_top.model import Track
 from cuzk_tracer import layout, reader
 
 DRIVER = "driver"
 """Label of the track of what belongs to no stream: the host's waits, and what recording cost."""
+_NOWHERE = np.uint64(layout.NO_DEVICE << 32)
 
 
 class GpuTracks:
@@ -19,34 +23,36 @@ class GpuTracks:
         self._tracks = tracks
         self._number = number
         self._ids: dict[tuple[int, int, int], int] = {}
+        self._launchers = np.zeros(layout.TRACK_MASK + 1, np.uint64)  # track of a slot's thread, by slot + 1
 
-    def place(self, columns: Columns, rows: reader.Rows, slots: dict[int, int]) -> Columns:
-        """The columns of a ring's rows with those of devices put on their streams' tracks.
+    def launches(self, slot: int, track: int) -> None:
+        """A slot's thread has this track from now on."""
+        if slot + 1 < len(self._launchers):
+            self._launchers[slot + 1] = track
 
-        `slots` is the track that each slot's thread has now; `columns` are rows of `rows` in order.
+    def place(self, made: Packed, bits: NDArray[np.unsignedinteger[Any]]) -> None:
+        """Put those of a ring's records that are of devices on their streams' tracks.
+
+        `made` has the record's own fields in the columns of their names; `bits` are the records' `track`.
         """
-        gpu = reader.IS_GPU[columns.kind]
-        if not gpu.any():
-            return columns
-        device, context = rows["majflt"] & np.uint32(0xFFFF), rows["majflt"] >> np.uint32(16)
-        stream = rows["minflt"].copy()
-        nowhere = device == layout.NO_DEVICE
-        context[nowhere] = 0
-        stream[nowhere] = 0
-        where = np.stack([device, context, stream], axis=1)[gpu]
-        kinds, inverse = np.unique(where, axis=0, return_inverse=True)
-        track = columns.track.copy()
-        ids = np.array([self._track(*map(int, one)) for one in kinds], np.uint32)
-        track[gpu] = ids[inverse.reshape(-1)]
-        zero = np.where(gpu, np.uint32(0), columns.minflt), np.where(gpu, np.uint32(0), columns.majflt)
-        return columns.replace(
-            track=track,
-            minflt=zero[0],
-            majflt=zero[1],
-            id=np.where(gpu, np.uint64(0), columns.id),
-            parent=np.where(gpu, _parents(rows, slots), columns.parent),
-            flags=np.where(gpu, np.uint8(0), columns.flags),  # those bits are a slot's number
-        )
+        which = reader.IS_GPU[made.small[columns.KIND]].nonzero()[0]
+        if not len(which):
+            return
+        mid = made.mid
+        # Device in the low half of the high word, context above it, stream in the low word.
+        where = mid[columns.MAJFLT].take(which).astype(np.uint64) << np.uint64(32)
+        where |= mid[columns.MINFLT].take(which)
+        where[where >> np.uint64(32) & np.uint64(0xFFFF) == layout.NO_DEVICE] = _NOWHERE
+        tracks = {key: self._track(key >> 32 & 0xFFFF, key >> 48, key & 0xFFFFFFFF) for key in _once(where)}
+        for key, track in tracks.items():
+            mid[columns.TRACK, which[where == np.uint64(key)]] = track
+        mid[columns.MINFLT, which] = 0
+        mid[columns.MAJFLT, which] = 0
+        made.small[columns.FLAGS, which] = 0  # those bits are a slot's number
+        made.id[which] = 0
+        launcher = self._launchers[bits.take(which) & layout.TRACK_MASK]
+        number = made.parent.take(which) & np.uint64(0xFFFFFFFF)
+        made.parent[which] = (launcher << np.uint64(32) | number) * ((number != 0) & (launcher != 0))
 
     def position(self) -> list[list[int]]:
         """Which track is whose, as JSON can hold it."""
@@ -71,16 +77,10 @@ class GpuTracks:
         return number
 
 
-def _parents(rows: reader.Rows, slots: dict[int, int]) -> NDArray[np.uint64]:
-    """The session-wide ids of the spans that launched these."""
-    slot = (rows["track"] & layout.TRACK_MASK).astype(np.int64)
-    table = np.zeros(layout.TRACK_MASK + 1, np.uint64)
-    for number, track in slots.items():
-        if number + 1 < len(table):
-            table[number + 1] = track
-    parent: NDArray[np.uint64] = np.where(
-        (rows["parent"] == 0) | (table[slot] == 0),
-        np.uint64(0),
-        table[slot] << np.uint64(32) | rows["parent"].astype(np.uint64),
-    )
-    return parent
+def _once(values: NDArray[np.uint64]) -> list[int]:
+    """Each value once, in the order of values."""
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: list[int] = ordered[new].tolist()
+    return found

@@ -1,6 +1,6 @@
 """A live (or crashed) process's ring as batches, and the list of rings on this machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import columns
+from cuzk_top.columns import Packed
 from cuzk_top.demangle import readable
 from cuzk_top.errors import RingError
 from cuzk_top.model import (
@@ -35,6 +37,15 @@ Clock = Callable[[], int]
 AHEAD_NS = 1_000_000_000
 """Records that end later than this after now were not written by this machine's clock."""
 
+# What lies where in a record, counted in words of 64 and of 32 bits.
+_FIELDS = {name: offset for name, offset, _ in layout.RECORD}
+_LONG = [_FIELDS[name] // 8 for name in ("t0", "t1", "a0", "a1")]
+_SHORT = [_FIELDS[name] // 4 for name in ("name", "corr", "minflt", "majflt")]
+_ID, _PARENT, _TOLD = (_FIELDS[name] // 4 for name in ("id", "parent", "kind"))
+"""`told` is kind, depth and track in one word, from the lowest byte on."""
+assert columns.WIDE[:4] == ("start_ns", "end_ns", "a0", "a1")
+assert columns.MID[1:] == ("name", "corr", "minflt", "majflt")
+
 _TRACK_FLAGS = (
     (layout.TRACK_F64, FLAG_F64),
     (layout.TRACK_TEXT, FLAG_TEXT),
@@ -42,6 +53,14 @@ _TRACK_FLAGS = (
     (layout.TRACK_UNBALANCED, FLAG_UNBALANCED),
     (layout.TRACK_F64_A1, FLAG_F64_A1),
 )
+_FLAGS = np.array(
+    [sum(ours for theirs, ours in _TRACK_FLAGS if bits << 11 & theirs) for bits in range(32)], np.uint8
+)
+"""By the upper five bits of a record's track: all flags but FLAG_ERR, which is the kind's upper bit."""
+assert FLAG_ERR == 1 and layout.KIND_ERR == 0x80
+_OPEN_FLAGS = np.array([0, FLAG_F64_A1, FLAG_F64, FLAG_F64 | FLAG_F64_A1], np.uint8)
+"""By the upper two bits of an open span's name."""
+assert layout.OPEN_F64_A1 == 1 << 30 and layout.OPEN_F64 == 1 << 31
 
 
 class Numbers:
@@ -78,7 +97,6 @@ class RingSource:
         self._numbers = tracks or Numbers()
         self._session = Session(pid=self.ring.pid, started_ns=self.ring.opened_ns, names=[])
         self._tracks: dict[tuple[int, int], int] = {}  # by slot and generation
-        self._slots: dict[int, int] = {}  # the track that a slot's thread has now
         self._gpu = GpuTracks(self._session.tracks, self._numbers.next)
         self._async_track = 0
         self._async_ends: list[int] = []
@@ -117,22 +135,19 @@ class RingSource:
             poll = self.ring.poll()
         except reader.RingError as error:
             raise RingError(str(error)) from None
-        for thread, _ in poll.open:
-            self._track(thread)  # known before the records of what it launched
-        parts = [self._columns(self._track(thread), rows, now) for thread, rows in poll.records]
-        columns = Columns.concat([part for part in parts if len(part)])
-        if len(columns):
-            self._last_ns = max(self._last_ns, int(columns.end_ns.max()))
+        open_tracks = [self._track(thread) for thread, _ in poll.open]  # before what those launched
+        new = self._columns(poll.records, now) if poll.records else Columns.empty()
+        if len(new):
+            self._last_ns = max(self._last_ns, int(new.end_ns.max()))
         if poll.alive:  # what was written since the clock was read may end after it
             self._last_ns = max(self._last_ns, now)
-        # A dead owner's spans were last open when it was last seen alive or wrote its last record.
-        open_ = [self._open(self._track(thread), rows, self._last_ns) for thread, rows in poll.open]
         self._learn()
         self._lost = poll.lost + self._lost_before
         return Batch(
             session=self._session,
-            columns=columns,
-            open=Columns.concat(open_),
+            columns=new,
+            # A dead owner's spans were last open when it was last seen alive or wrote its last record.
+            open=_open([rows for _, rows in poll.open], open_tracks, self._last_ns),
             lost=self._lost,
             now_ns=now if poll.alive else self._last_ns,
             ended=not poll.alive,
@@ -182,46 +197,42 @@ class RingSource:
         if track not in self._session.tracks:
             label = thread.name or f"thread {thread.tid}"
             self._session.tracks[track] = Track(track, "thread", label, thread.tid)
-        self._slots[thread.slot] = track
+        self._gpu.launches(thread.slot, track)
         return track
 
-    def _columns(self, track: int, rows: reader.Rows, now: int) -> Columns:
-        start, end = rows["t0"].astype(np.int64), rows["t1"].astype(np.int64)
+    def _columns(self, records: Sequence[tuple[reader.Thread, reader.Rows]], now: int) -> Columns:
+        """The records of all threads, in columns."""
+        tracks = np.array([self._track(thread) for thread, _ in records], np.uint64)
+        words = [rows.view(np.uint64).reshape(len(rows), -1) for _, rows in records]
+        track = tracks.repeat([len(rows) for rows in words])
+        words64 = words[0] if len(words) == 1 else np.concatenate(words)
+        start, end = words64[:, 0].view(np.int64), words64[:, 1].view(np.int64)
         possible = (start >= 0) & (start <= end) & (end <= now + AHEAD_NS)
         if not possible.all():
-            self._impossible += len(rows) - int(possible.sum())
-            rows, start, end = rows[possible], start[possible], end[possible]
-        bits = rows["track"]
-        flags = np.where(rows["kind"] & layout.KIND_ERR, FLAG_ERR, 0).astype(np.uint8)
-        for theirs, ours in _TRACK_FLAGS:
-            flags |= np.where(bits & theirs, ours, 0).astype(np.uint8)
-        kind = (rows["kind"] & layout.KIND_MASK).astype(np.uint8)
-        count = len(rows)
-        columns = Columns(
-            start_ns=start,
-            end_ns=end,
-            kind=kind,
-            flags=flags,
-            depth=rows["depth"].copy(),
-            track=np.full(count, track, np.uint32),
-            name=rows["name"].copy(),
-            id=_unique(track, rows["id"]),
-            parent=_unique(track, rows["parent"]),
-            corr=rows["corr"].copy(),
-            a0=rows["a0"].copy(),
-            a1=rows["a1"].copy(),
-            minflt=rows["minflt"].copy(),
-            majflt=rows["majflt"].copy(),
-            seq=np.arange(self._seq, self._seq + count, dtype=np.uint64),
-        )
-        columns = self._gpu.place(columns, rows, self._slots)
+            self._impossible += len(track) - int(np.count_nonzero(possible))
+            words64, track = words64[possible], track[possible]
+        count = len(track)
+        made = Packed.zeros(count)
+        words32 = words64.view(np.uint32)
+        made.wide[: columns.A1 + 1] = words64.T[_LONG].view(np.int64)
+        made.mid[columns.TRACK] = track
+        made.mid[columns.NAME :] = words32.T[_SHORT]
+        made.id[:] = _unique(track, words32[:, _ID])
+        made.parent[:] = _unique(track, words32[:, _PARENT])
+        made.seq[:] = np.arange(self._seq, self._seq + count, dtype=np.uint64)
         self._seq += count
-        overlapping = np.flatnonzero(kind == KIND_ASYNC)
+        told: NDArray[np.uint32] = words32[:, _TOLD]
+        kind = told & layout.KIND_MASK
+        made.small[columns.KIND] = kind
+        made.small[columns.DEPTH] = told >> 8 & 0xFF
+        made.small[columns.FLAGS] = _FLAGS[told >> 27] | (told >> 7 & 1)
+        self._gpu.place(made, told >> 16)
+        overlapping = (kind == KIND_ASYNC).nonzero()[0]
         if len(overlapping):
-            self._place(columns, overlapping)
-        return columns
+            self._place(made, overlapping)
+        return made
 
-    def _place(self, columns: Columns, which: NDArray[np.intp]) -> None:
+    def _place(self, made: Columns, which: NDArray[np.intp]) -> None:
         """Put asynchronous spans on a track of their own, each at the first depth where it overlaps nothing.
 
         They come in order of their ends, so a depth is free when its last span ended before this one began.
@@ -232,43 +243,44 @@ class RingSource:
             self._session.tracks[self._async_track] = Track(self._async_track, "async", "async")
         ends = self._async_ends
         for i in which.tolist():
-            start = int(columns.start_ns[i])
+            start = int(made.start_ns[i])
             depth = next((d for d, end in enumerate(ends) if end <= start), len(ends))
             if depth == len(ends) and depth < 255:
                 ends.append(0)
             depth = min(depth, 254)
-            ends[depth] = max(ends[depth], int(columns.end_ns[i]))
-            columns.depth[i] = depth
-            columns.track[i] = self._async_track
-
-    def _open(self, track: int, rows: reader.Rows, now: int) -> Columns:
-        name = rows["name"]
-        flags = np.full(len(rows), FLAG_OPEN, np.uint8)
-        flags |= np.where(name & layout.OPEN_F64, FLAG_F64, 0).astype(np.uint8)
-        flags |= np.where(name & layout.OPEN_F64_A1, FLAG_F64_A1, 0).astype(np.uint8)
-        start = rows["t0"].astype(np.int64)
-        number = _unique(track, rows["id"])
-        return Columns.make(
-            len(rows),
-            start_ns=start,
-            end_ns=np.maximum(start, now),
-            kind=KIND_SPAN,
-            flags=flags,
-            depth=np.arange(len(rows)),
-            track=track,
-            name=name & layout.OPEN_NAME_MASK,
-            id=number,
-            parent=np.concatenate([np.zeros(min(1, len(rows)), np.uint64), number[:-1]]),
-            a0=rows["a0"],
-            a1=rows["a1"],
-        )
+            ends[depth] = max(ends[depth], int(made.end_ns[i]))
+            made.depth[i] = depth
+        made.track[which] = self._async_track
 
 
-def _unique(track: int, number: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """A slot's span numbers made unique in the session; 0 stays 0."""
-    whole: NDArray[np.uint64] = np.where(
-        number == 0, np.uint64(0), np.uint64(track << 32) | number.astype(np.uint64)
-    )
+def _open(stacks: Sequence[reader.Rows], tracks: Sequence[int], now: int) -> Columns:
+    """The open spans of all threads, in columns."""
+    if not stacks:
+        return Columns.empty()
+    rows = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
+    depths = [np.arange(len(stack)) for stack in stacks]
+    depth = depths[0] if len(depths) == 1 else np.concatenate(depths)
+    track = np.array(tracks, np.uint64).repeat([len(stack) for stack in stacks])
+    made = Packed.zeros(len(rows))
+    name = rows["name"]
+    made.wide[columns.START] = rows["t0"]
+    np.maximum(made.wide[columns.START], now, out=made.wide[columns.END])
+    made.wide[columns.A0], made.wide[columns.A1] = rows["a0"], rows["a1"]
+    made.mid[columns.TRACK] = track
+    made.mid[columns.NAME] = name & layout.OPEN_NAME_MASK
+    made.small[columns.KIND] = KIND_SPAN
+    made.small[columns.FLAGS] = FLAG_OPEN | _OPEN_FLAGS[name >> 30]
+    made.small[columns.DEPTH] = depth
+    number = _unique(track, rows["id"])
+    made.id[:] = number
+    made.parent[1:] = number[:-1]
+    made.parent[depth == 0] = 0
+    return made
+
+
+def _unique(track: NDArray[np.uint64], number: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """The numbers that slots gave spans made unique in the session; 0 stays 0."""
+    whole: NDArray[np.uint64] = (track << np.uint64(32) | number) * (number != 0)
     return whole
 
 
