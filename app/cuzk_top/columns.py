@@ -163,13 +163,13 @@ _arrays: Callable[[Columns], tuple[NDArray[Any], ...]] = attrgetter(*COLUMN_TYPE
 _EMPTY = Columns(*(np.empty(0, kind) for kind in COLUMN_TYPES.values()))
 
 
+# The columns of each block, and their rows in it.
 WIDE = ("start_ns", "end_ns", "a0", "a1", "id", "parent", "seq")
 MID = ("track", "name", "corr", "minflt", "majflt")
 SMALL = ("kind", "flags", "depth")
 START, END, A0, A1, ID, PARENT, SEQ = range(len(WIDE))
 TRACK, NAME, CORR, MINFLT, MAJFLT = range(len(MID))
 KIND, FLAGS, DEPTH = range(len(SMALL))
-"""Rows of the blocks `wide`, `mid` and `small`."""
 _PLACES = {
     name: (block, row)
     for block, names in (("wide", WIDE), ("mid", MID), ("small", SMALL))
@@ -238,6 +238,15 @@ class Packed(Columns):
             np.zeros((len(WIDE), count), np.int64),
             np.zeros((len(MID), count), np.uint32),
             np.zeros((len(SMALL), count), np.uint8),
+        )
+
+    @staticmethod
+    def empty_room(count: int) -> "Packed":
+        """The same with whatever lies in the memory."""
+        return Packed(
+            np.empty((len(WIDE), count), np.int64),
+            np.empty((len(MID), count), np.uint32),
+            np.empty((len(SMALL), count), np.uint8),
         )
 
     @staticmethod

@@ -81,24 +81,45 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Covered:
-    """A union as it was: disjoint intervals in order, and one more after them.
+    """A union as it was: disjoint intervals in order, and the `tail` after them, which later ones may change.
 
     `gone` is what was before: start, end and length of all intervals that are no longer kept one by one.
     """
 
     start: Int64s
     end: Int64s
-    last: tuple[int, int] | None
+    tail: tuple[Int64s, Int64s] | None = None
     gone: tuple[int, int, int] | None = None
 
     def within(self, low: int, high: int) -> int:
         """Length within a window. What is gone counts where the window has all of it."""
         length = covered(self.start, self.end, low, high)
+        if self.tail is not None:
+            length += covered(*self.tail, low, high)
         if self.gone is not None and low <= self.gone[0] and self.gone[1] <= high:
             length += self.gone[2]
-        if self.last is not None:
-            length += max(0, min(high, self.last[1]) - max(low, self.last[0]))
         return length
+
+    def touching(self, low: int, high: int) -> tuple[Int64s, Int64s]:
+        """All intervals of which some lies in a window, whole."""
+        parts = [(self.start, self.end), *([self.tail] if self.tail is not None else [])]
+        found = []
+        for start, end in parts:
+            first, beyond = int(end.searchsorted(low, "right")), int(start.searchsorted(high, "left"))
+            if first < beyond:
+                found.append((start[first:beyond], end[first:beyond]))
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return self.start[:0], self.end[:0]
+        return np.concatenate([start for start, _ in found]), np.concatenate([end for _, end in found])
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last interval of the tail; None without one."""
+        if self.tail is None or not len(self.tail[0]):
+            return None
+        return int(self.tail[0][-1]), int(self.tail[1][-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,58 +144,75 @@ class Device:
 
 
 class Intervals:
-    """A union that grows. What was handed out stays as it is."""
+    """A union that grows. What was handed out stays as it is.
+
+    Intervals are `closed` once nothing is expected to change them; one that reaches back behind those after
+    all costs a copy of them. The rest, at least the last one, is the tail.
+    """
 
     def __init__(self) -> None:
         self._start: Int64s = np.empty(64, np.int64)
         self._end: Int64s = np.empty(64, np.int64)
         self._count = 0
-        self._last: tuple[int, int] | None = None  # may still become longer
+        self._tail = _NONE
         self._gone: tuple[int, int, int] | None = None
 
     @property
     def closed(self) -> tuple[Int64s, Int64s]:
-        """The intervals that nothing newer can change; views."""
+        """The intervals that nothing newer is expected to change; views."""
         return self._start[: self._count], self._end[: self._count]
 
     def covered(self, more: Sequence[tuple[int, int]] = ()) -> Covered:
         """All intervals as they are now, with some more that are not to be kept."""
         if not more:
-            return Covered(*self.closed, self._last, self._gone)
+            return Covered(*self.closed, self._tail, self._gone)
         start, end = self.closed
-        extra = np.array([*more, *([self._last] if self._last is not None else [])], np.int64)
-        return Covered(*union(np.append(start, extra[:, 0]), np.append(end, extra[:, 1])), None, self._gone)
+        extra = np.array(more, np.int64)
+        tail = union(np.append(self._tail[0], extra[:, 0]), np.append(self._tail[1], extra[:, 1]))
+        return Covered(*union(np.append(start, tail[0]), np.append(end, tail[1])), None, self._gone)
 
-    def add(self, start: Int64s, end: Int64s) -> bool:
-        """More intervals, in any order. True when ones that were closed had to be made anew."""
+    def add(self, start: Int64s, end: Int64s, hold: int = 0) -> int | None:
+        """More intervals, in any order. Where some reach back: the number of closed ones that still hold.
+
+        `hold` more of the newest than the last one are not closed yet.
+        """
         start, end = union(start, end)
         if not len(start):
-            return False
-        late = False
-        if self._last is not None:
-            if int(start[0]) < self._last[0]:
-                # Keep what ends before the first new one begins; the rest is merged with the new.
-                keep = int(np.searchsorted(self._end[: self._count], start[0], side="left"))
-                late = keep < self._count
-                start = np.concatenate([self._start[keep : self._count], [self._last[0]], start])
-                end = np.concatenate([self._end[keep : self._count], [self._last[1]], end])
-                if late:
-                    self._start, self._end = self._start.copy(), self._end.copy()
-                    self._count = keep
-            else:
-                start = np.concatenate([[self._last[0]], start])
-                end = np.concatenate([[self._last[1]], end])
-            start, end = union(start, end)
-        count = self._count + len(start) - 1
-        if count > len(self._start):
-            room = 2 * count
-            self._start = np.concatenate([self._start[: self._count], np.empty(room - self._count, np.int64)])
-            self._end = np.concatenate([self._end[: self._count], np.empty(room - self._count, np.int64)])
-        self._start[self._count : count] = start[:-1]
-        self._end[self._count : count] = end[:-1]
-        self._count = count
-        self._last = (int(start[-1]), int(end[-1]))
+            return None
+        late = None
+        old_start, old_end = self._tail
+        if self._count and int(start[0]) <= int(self._end[self._count - 1]):
+            # Those that end before the first new one begins hold; the rest is merged with the new.
+            late = int(self._end[: self._count].searchsorted(start[0], side="left"))
+            old_start = np.concatenate([self._start[late : self._count], old_start])
+            old_end = np.concatenate([self._end[late : self._count], old_end])
+            self._room(late, 2 * late)
+        if len(old_start):
+            start, end = union(np.concatenate([old_start, start]), np.concatenate([old_end, end]))
+        self._tail = start, end
+        self.close(hold)
         return late
+
+    def close(self, hold: int = 0) -> None:
+        """Close all but the last, and `hold` before it."""
+        start, end = self._tail
+        new = len(start) - 1 - hold
+        if new <= 0:
+            return
+        count = self._count + new
+        if count > len(self._start):
+            self._room(self._count, 2 * count)
+        self._start[self._count : count] = start[:new]
+        self._end[self._count : count] = end[:new]
+        self._count = count
+        self._tail = start[new:], end[new:]
+
+    def _room(self, keep: int, room: int) -> None:
+        """New arrays for so many, with the first of the old."""
+        room = max(room, 64)
+        start, end = np.empty(room, np.int64), np.empty(room, np.int64)
+        start[:keep], end[:keep] = self._start[:keep], self._end[:keep]
+        self._start, self._end, self._count = start, end, keep
 
     def forget(self, before_ns: int) -> None:
         """Drop what ended before a moment; of it remains how much it was."""
@@ -188,6 +226,9 @@ class Intervals:
                 self._end[keep : self._count].copy(),
             )
             self._count -= keep
+
+
+_NONE: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def together(devices: Sequence[Device], count: int, low: int, high: int) -> Split:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.devicetime import Covered, union
+from cuzk_top.devicetime import union
 from cuzk_top.model import Snapshot
 from cuzk_top.proofs import Proof, proofs
 
@@ -50,7 +50,7 @@ def last_proof(snapshot: Snapshot) -> tuple[Ghost, ...]:
         return (Ghost(None, start + shift, end + shift, length),)
     ghosts = []
     for device in snapshot.devices:
-        start, end = _within(*_all(device.work), last.start_ns, last.end_ns)
+        start, end = _within(*device.work.touching(last.start_ns, last.end_ns), last.start_ns, last.end_ns)
         ghosts.append(Ghost(device.index, start + shift, end + shift, length))
     return tuple(ghosts)
 
@@ -70,13 +70,6 @@ def _pair(snapshot: Snapshot) -> tuple[Proof, Proof] | None:
     if not before:
         return None
     return max(before, key=lambda proof: (proof.end_ns, proof.start_ns)), present
-
-
-def _all(covered: Covered) -> tuple[Int64s, Int64s]:
-    """Its intervals, the last one too."""
-    if covered.last is None:
-        return covered.start, covered.end
-    return np.append(covered.start, covered.last[0]), np.append(covered.end, covered.last[1])
 
 
 def _cpu(snapshot: Snapshot, low: int, high: int) -> tuple[Int64s, Int64s]:

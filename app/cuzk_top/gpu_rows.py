@@ -1,12 +1,16 @@
 """The store's rows of GPUs: each record's lane, streams merged into few rows, and when a device was busy."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top import stagemap, stages
-from cuzk_top.devicetime import Covered, Device, Intervals
+from cuzk_top.devicetime import Covered, Device, Int64s, Intervals
+from cuzk_top.lazy import LazyColumns
 from cuzk_top.model import (
     BUSY_NAME,
+    COLUMN_TYPES,
     DEVICE_KINDS,
     FLAG_F64,
     FLAG_F64_A1,
@@ -27,6 +31,12 @@ IS_GPU[[*DEVICE_KINDS, KIND_GPU_SYNC, KIND_OVERHEAD]] = True
 _ON_DEVICE = np.zeros(256, dtype=bool)
 _ON_DEVICE[list(DEVICE_KINDS)] = True
 
+MOST_TRACKS = 1 << 16
+"""Numbers of tracks beyond this are those of damaged traces."""
+MANY, HELD_BACK = 10_000, 64
+_OTHER = stages.gpu_place(0, "other")
+_IDLE_AND_BUSY = np.array([0.0, 100.0])
+
 DEVICE_ARGUMENTS = ("device", "gpu")
 """Names of an argument that says which device a span is about."""
 
@@ -39,10 +49,17 @@ class GpuRows:
     def __init__(self, stage_map: stagemap.StageMap | None = None) -> None:
         self._map = stage_map or stagemap.load()
         self._lanes: list[str] = []
+        self._places: NDArray[np.int64] = np.array([_OTHER], np.int64)
+        """Place on the first GPU by the number of a kernel's or copy's name; the last is of all others."""
+        self._busy_name = 0
+        self._devices: NDArray[np.int64] = np.zeros(1, np.int64)
+        """Device by the number of a track."""
+        self._tracks = 0
         self._kernels: dict[int, Intervals] = {}
         self._work: dict[int, Intervals] = {}
-        self._shown: dict[int, int] = {}
+        self._shown: dict[int, Int64s] = {}
         self._charted: dict[int, int] = {}
+        self._taken_back: dict[int, int] = {}
         self._held: dict[int, Intervals] = {}
         self._held_now: dict[int, list[tuple[int, int]]] = {}
 
@@ -50,19 +67,23 @@ class GpuRows:
         """Place of the lane of each record, all of which are of IS_GPU kinds."""
         self._learn(session)
         kind = columns.kind
-        table = np.array([stages.gpu_place(0, lane) for lane in (*self._lanes, "other")], np.int64)
-        places = table[np.minimum(columns.name, len(table) - 1)]
-        device = self.devices_of(session, columns)
-        places += device * stages.GPU_STEP
+        places = self._places.take(columns.name, mode="clip")
+        places += self.devices_of(session, columns.track) * stages.GPU_STEP
         places[kind == KIND_GPU_SYNC] = stages.ORDER["waits"]
         places[kind == KIND_OVERHEAD] = stages.ORDER["overhead"]
         return places
 
     def _learn(self, session: Session) -> None:
-        new = [name.text for name in session.names[len(self._lanes) :]]
-        if new:
-            self._map.see(new)
-            self._lanes.extend(self._lane(text) for text in new)
+        known = len(self._lanes)
+        new = [name.text for name in session.names[known:]]
+        if not new:
+            return
+        self._map.see(new)
+        self._lanes.extend(self._lane(text) for text in new)
+        places = [stages.gpu_place(0, lane) for lane in self._lanes[known:]]
+        self._places = np.array([*self._places[:-1].tolist(), *places, _OTHER], np.int64)
+        if not self._busy_name and BUSY_NAME in new:
+            self._busy_name = known + new.index(BUSY_NAME)
 
     def _lane(self, name: str) -> str:
         for prefix, lane in COPY_LANES:
@@ -70,28 +91,42 @@ class GpuRows:
                 return lane
         return self._map.kernel(name).lane
 
-    @staticmethod
-    def devices_of(session: Session, columns: Columns) -> NDArray[np.int64]:
-        """Device of each record: its track's."""
-        tracks = np.unique(columns.track)
-        devices = np.array(
-            [track.tid if (track := session.tracks.get(int(t))) is not None else 0 for t in tracks], np.int64
-        )
-        found: NDArray[np.int64] = devices[np.searchsorted(tracks, columns.track)]
-        return found
+    def devices_of(self, session: Session, tracks: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Device of each track; 0 of those that the session does not know."""
+        if self._tracks != len(session.tracks):
+            self._tracks = len(session.tracks)
+            mine = {number: track.tid for number, track in session.tracks.items() if track.kind == "gpu"}
+            known = [number for number in mine if number < MOST_TRACKS]
+            self._devices = np.zeros(max(known, default=0) + 2, np.int64)
+            for number in known:
+                self._devices[number] = mine[number]
+        devices: NDArray[np.int64] = self._devices.take(tracks, mode="clip")
+        return devices
 
     def add(self, session: Session, columns: Columns) -> None:
         """Count what the devices did."""
         works = columns.take(_ON_DEVICE[columns.kind])
-        device = self.devices_of(session, works)
-        for number in np.unique(device).tolist():
-            mine = device == number
-            start, end = works.start_ns[mine], works.end_ns[mine]
-            kernel = works.kind[mine] == KIND_GPU_KERNEL
-            if self._kernels.setdefault(number, Intervals()).add(start[kernel], end[kernel]):
-                self._charted.pop(number, None)
-            if self._work.setdefault(number, Intervals()).add(start, end):
-                self._shown.pop(number, None)  # the row of what was busy is to be made anew
+        if not len(works):
+            return
+        device = self.devices_of(session, works.track)
+        numbers = [int(device[0])] if (device == device[0]).all() else np.unique(device).tolist()
+        for number in numbers:
+            mine = works if len(numbers) == 1 else works.take(device == number)
+            start, end = mine.start_ns, mine.end_ns
+            kernel = mine.kind == KIND_GPU_KERNEL
+            kernels = self._kernels.setdefault(number, Intervals())
+            late = kernels.add(start[kernel], end[kernel], _hold(kernels))
+            charted = self._charted.get(number, 0)
+            if late is not None and late < charted:
+                self._charted[number] = late
+                self._taken_back[number] = self._taken_back.get(number, 0) + charted - late
+            work = self._work.setdefault(number, Intervals())
+            work.add(start, end, _hold(work))
+
+    def rest(self) -> None:
+        """Nothing came this time: what was held back for what might reach back is held no longer."""
+        for intervals in (*self._kernels.values(), *self._work.values()):
+            intervals.close()
 
     def claims(self, session: Session, columns: Columns) -> NDArray[np.int64]:
         """Place of the `held` lane of each span of the host that claims a device (stages.HELD_PLACE)."""
@@ -121,31 +156,32 @@ class GpuRows:
         for place, start, end in claims:
             self._held_now.setdefault(stages.gpu_device(place), []).append((start, end))
 
-    def newly_busy(self, session: Session) -> list[tuple[int, bool, Columns]]:
-        """Per device: place of its `busy` row, whether what it shows is to be forgotten, what comes to it."""
+    def newly_busy(self) -> list[tuple[int, Columns]]:
+        """Place and spans of each device's `busy` row that has changed; they share the union's memory."""
         made = []
         for number, work in self._work.items():
             start, end = work.closed
             shown = self._shown.get(number)
-            if shown == len(start):
-                continue
-            part = slice(shown or 0, None)
-            name = next((i for i, name in enumerate(session.names) if name.text == BUSY_NAME), 0)
-            columns = Columns.make(
-                len(start) - (shown or 0),
-                start_ns=start[part],
-                end_ns=end[part],
-                kind=KIND_GPU_KERNEL,
-                name=name,
-            )
-            made.append((stages.gpu_place(number, "busy"), shown is None, columns))
-            self._shown[number] = len(start)
+            if shown is None or len(shown) != len(start) or shown.base is not start.base:
+                self._shown[number] = start
+                made.append((stages.gpu_place(number, "busy"), self._busy(start, end)))
         return made
 
-    def newly_charted(
-        self,
-    ) -> list[tuple[str, bool, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-        """Per device: its `kernel` counter, whether its samples are to be forgotten, and new ones.
+    def _busy(self, start: Int64s, end: Int64s) -> Columns:
+        told = {"kind": KIND_GPU_KERNEL, "name": self._busy_name}
+
+        def load(column: str, low: int, high: int) -> NDArray[Any]:
+            if column in ("start_ns", "end_ns"):
+                return (start if column == "start_ns" else end)[low:high]
+            value = np.array(told.get(column, 0), COLUMN_TYPES[column])
+            return np.broadcast_to(value, high - low)
+
+        start.flags.writeable = end.flags.writeable = False
+        return LazyColumns(load, 0, len(start))
+
+    def newly_charted(self) -> list[tuple[str, int, Int64s, Int64s, NDArray[np.float64]]]:
+        """Per device: its `kernel` counter, how many of its newest samples no longer hold, and those in their
+        place and after them.
 
         A sample is a stretch with kernels (100 %) or the gap before one (0 %): start, end, value. So the mean
         of any window is exact, however narrow.
@@ -153,22 +189,15 @@ class GpuRows:
         made = []
         for number, kernels in self._kernels.items():
             start, end = kernels.closed
-            known = self._charted.get(number)
-            if known == len(start):
+            first = self._charted.get(number, 0)
+            back = self._taken_back.pop(number, 0)
+            if first == len(start) and not back:
                 continue
-            first = known or 0
             gap_start = end[max(0, first - 1) : -1] if first else np.concatenate([start[:1], end[:-1]])
             times = np.stack([gap_start, start[first:], end[first:]], axis=1)
-            values = np.tile(np.array([0.0, 100.0]), len(times))
-            made.append(
-                (
-                    f"gpu.{number}.kernel",
-                    known is None,
-                    times[:, :2].reshape(-1),
-                    times[:, 1:].reshape(-1),
-                    values,
-                )
-            )
+            values = np.tile(_IDLE_AND_BUSY, len(times))
+            counter = f"gpu.{number}.kernel"
+            made.append((counter, 2 * back, times[:, :2].reshape(-1), times[:, 1:].reshape(-1), values))
             self._charted[number] = len(start)
         return made
 
@@ -191,10 +220,16 @@ class GpuRows:
         for number in self._work:
             self._kernels[number].forget(before_ns)
             self._work[number].forget(before_ns)
-            self._shown[number] = len(self._work[number].closed[0])
             self._charted[number] = len(self._kernels[number].closed[0])
         for held in self._held.values():
             held.forget(before_ns)
+
+
+def _hold(intervals: Intervals) -> int:
+    """How many of the newest intervals to hold back: where closed ones are many, a copy of them is dear, and
+    work that reaches back behind a few is common on a GPU with several streams.
+    """
+    return HELD_BACK if len(intervals.closed[0]) >= MANY else 0
 
 
 def split_by_depth(columns: Columns, after: list[int]) -> list[Columns]:

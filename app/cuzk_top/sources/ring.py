@@ -221,12 +221,12 @@ class RingSource:
         made.parent[:] = _unique(track, words32[:, _PARENT])
         made.seq[:] = np.arange(self._seq, self._seq + count, dtype=np.uint64)
         self._seq += count
-        told: NDArray[np.uint32] = words32[:, _TOLD]
+        told = words32[:, _TOLD]
         kind = told & layout.KIND_MASK
         made.small[columns.KIND] = kind
         made.small[columns.DEPTH] = told >> 8 & 0xFF
         made.small[columns.FLAGS] = _FLAGS[told >> 27] | (told >> 7 & 1)
-        self._gpu.place(made, told >> 16)
+        self._gpu.place(made, told >> np.uint32(16))
         overlapping = (kind == KIND_ASYNC).nonzero()[0]
         if len(overlapping):
             self._place(made, overlapping)

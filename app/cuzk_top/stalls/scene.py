@@ -118,7 +118,7 @@ def _known_until(snapshot: Snapshot, limits: Limits) -> int:
     """Up to when records are complete: a device's last work is handed over late while the program runs."""
     if snapshot.ended or not snapshot.devices:
         return max(snapshot.first_ns, snapshot.now_ns)
-    reached = [device.work.last[1] for device in snapshot.devices if device.work.last is not None]
+    reached = [last[1] for device in snapshot.devices if (last := device.work.last) is not None]
     known = max([snapshot.now_ns - limits.delivery_ns, *(end for end in reached if end <= snapshot.now_ns)])
     return max(snapshot.first_ns, known)
 
@@ -141,12 +141,7 @@ def _device_time(
 
 
 def _set(covered: Covered, low: int, high: int) -> Set:
-    found = intervals.clipped((covered.start, covered.end), low, high)
-    if covered.last is not None:
-        last = np.array([covered.last[0]], np.int64), np.array([covered.last[1]], np.int64)
-        start, end = intervals.clipped(last, low, high)
-        found = union(np.concatenate([found[0], start]), np.concatenate([found[1], end]))
-    return found
+    return intervals.clipped(covered.touching(low, high), low, high)
 
 
 def _whole_jobs(snapshot: Snapshot, low: int, high: int, known: int) -> tuple[int, int]:

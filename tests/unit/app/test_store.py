@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzk_top import stages
+from cuzk_top.growing import Growing
 from cuzk_top.model import (
     FLAG_F64,
     FLAG_OPEN,
@@ -23,7 +24,7 @@ from cuzk_top.model import (
     Snapshot,
 )
 from cuzk_top.stage_table import stage_table
-from cuzk_top.store import Growing, Store
+from cuzk_top.store import Store
 
 
 def names(*texts: str) -> list[Name]:

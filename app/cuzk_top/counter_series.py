@@ -1,0 +1,91 @@
+"""The store's counters: samples that grow, and what is drawn of them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuzk_top import stages
+from cuzk_top.growing import Growing
+from cuzk_top.model import CounterData, Session
+
+_TYPES = {
+    "t_ns": np.dtype(np.int64),
+    "start_ns": np.dtype(np.int64),
+    "value": np.dtype(np.float64),
+}
+_NOTHING = Growing(_TYPES)
+
+
+class CounterSeries:
+    """Samples by counter."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, Growing] = {}
+        self._order: list[str] = []
+        self._ordered_for: tuple[Session, int] | None = None
+        self._views: dict[str, tuple[int, CounterData]] = {}
+
+    def add(
+        self, key: str, start: NDArray[np.int64], end: NDArray[np.int64], value: NDArray[np.float64]
+    ) -> None:
+        """More samples of a counter, behind those it has."""
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = Growing(_TYPES)
+        series.append({"t_ns": end, "start_ns": start, "value": value})
+
+    def take_back(self, key: str, count: int) -> None:
+        """Forget the newest samples of a counter: others are to come in their place."""
+        series = self._series.get(key)
+        if series is not None and count:
+            series.cut(max(0, len(series) - count))
+
+    def drop_before(self, moment_ns: int) -> None:
+        """Forget samples that ended by then."""
+        for series in self._series.values():
+            series.drop(int(np.searchsorted(series["t_ns"], moment_ns, side="right")))
+
+    def first_ns(self) -> int:
+        """Start of the first sample of any; 0 without one."""
+        return min((int(series["start_ns"][0]) for series in self._series.values() if len(series)), default=0)
+
+    def shown(self, session: Session) -> tuple[CounterData, ...]:
+        """All counters in their order, those too of which the session's metadata say why they have none."""
+        if self._ordered_for != (session, len(self._series)):
+            self._ordered_for = (session, len(self._series))
+            self._views.clear()  # the metadata say what is missing, and the limits
+            last = len(stages.COUNTERS)
+            named = {key.removeprefix("missing.") for key in session.meta if key.startswith("missing.")}
+            self._order = sorted(
+                named | set(self._series), key=lambda key: (stages.COUNTER_ORDER.get(key, last), key)
+            )
+        return tuple(self._view(key, session.meta) for key in self._order)
+
+    def _view(self, key: str, meta: Mapping[str, str]) -> CounterData:
+        series = self._series.get(key, _NOTHING)
+        known = self._views.get(key)
+        if known is not None and known[0] == series.changes:
+            return known[1]
+        about = stages.counter(key)
+        view = CounterData(
+            key=key,
+            label=about.label,
+            unit=about.unit,
+            kind=about.kind,
+            role=about.role,
+            t_ns=series["t_ns"],
+            start_ns=series["start_ns"],
+            value=series["value"],
+            top=_number(meta.get(f"top.{key}")) or about.top,
+            missing=None if len(series) else meta.get(f"missing.{key}", "no samples yet"),
+        )
+        self._views[key] = (series.changes, view)
+        return view
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None

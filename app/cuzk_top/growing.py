@@ -1,0 +1,140 @@
+"""Arrays that grow at the end and shrink at the front, while views of them never change."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuzk_top.columns import Columns, Packed
+
+TAKEN_OVER = 65_536
+"""Rows from which on a first part is used as it is: so a saved trace is not copied when it is opened."""
+_LEAST = 16
+
+
+class Growing:
+    """Arrays of equal length that grow at the end and shrink at the front; views of them never change."""
+
+    def __init__(self, types: dict[str, np.dtype[Any]]) -> None:
+        self._types = types
+        self._arrays = {name: np.empty(_LEAST, kind) for name, kind in types.items()}
+        self._low = 0
+        self._high = 0
+        self.changes = 0
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        view = self._arrays[name][self._low : self._high]
+        view.flags.writeable = False
+        return view
+
+    def append(self, parts: dict[str, NDArray[Any]]) -> None:
+        """Append rows, one array a column. A large first part is taken over uncopied and must not change."""
+        self.changes += 1
+        count = len(next(iter(parts.values())))
+        if self._high == 0 and count >= TAKEN_OVER:
+            self._arrays = {name: parts[name].view() for name in self._types}
+            self._high = count
+            return
+        if self._high + count > len(next(iter(self._arrays.values()))):
+            self._move(2 * (len(self) + count))
+        for name, array in self._arrays.items():
+            array[self._high : self._high + count] = parts[name]
+        self._high += count
+
+    def cut(self, count: int) -> None:
+        """Keep the first rows alone. What is appended then does not overwrite the rest, of which there are views."""
+        self.changes += 1
+        self._high = self._low + count
+        self._move(2 * max(_LEAST, count))
+
+    def drop(self, count: int) -> None:
+        """Forget the first rows; the room is given back at the next growth, or now when it is most of it."""
+        self.changes += 1
+        self._low += count
+        if self._low > self._high // 2:
+            self._move(max(_LEAST, len(self) * 5 // 4))
+
+    def _move(self, capacity: int) -> None:
+        length = len(self)
+        for name, kind in self._types.items():
+            larger = np.empty(capacity, kind)
+            larger[:length] = self[name]
+            self._arrays[name] = larger
+        self._low, self._high = 0, length
+
+
+class GrowingColumns:
+    """Records that grow in the same way. Records once appended must not change."""
+
+    __slots__ = ("_blocks", "_capacity", "_first", "_high", "_low", "_view")
+
+    def __init__(self) -> None:
+        self._blocks = _NOTHING
+        self._capacity = 0
+        self._low = 0
+        self._high = 0
+        self._first: Columns | None = None  # a large first part, as it came
+        self._view: Columns | None = Columns.empty()
+
+    def __len__(self) -> int:
+        return self._high - self._low if self._first is None else len(self._first)
+
+    def columns(self) -> Columns:
+        """All of them; the same object as long as nothing changes."""
+        if self._view is None:
+            self._view = self._first if self._first is not None else self._kept()
+        return self._view
+
+    def append(self, new: Columns) -> None:
+        """Append records. A large first part is taken over uncopied."""
+        if len(new) >= TAKEN_OVER and not len(self):
+            self._first, self._view = new, None
+            return
+        if self._first is not None:
+            first, self._first = self._first, None
+            self._low = self._high = 0
+            self.append_packed(Packed.of(first))
+        self.append_packed(Packed.of(new))
+
+    def append_packed(self, new: Packed) -> None:
+        """Copy records behind those that are there."""
+        self._view = None
+        low, high = self._high, self._high + len(new)
+        if high > self._capacity:
+            self._move(2 * (high - self._low))
+            low, high = self._high, self._high + len(new)
+        self._blocks.wide[:, low:high] = new.wide
+        self._blocks.mid[:, low:high] = new.mid
+        self._blocks.small[:, low:high] = new.small
+        self._high = high
+
+    def drop(self, count: int) -> None:
+        """Forget the first records; their room is given back at the next growth, or now when it is most."""
+        self._view = None
+        if self._first is not None:
+            self._first = self._first.take(slice(count, None))
+            return
+        self._low += count
+        if self._low > self._high // 2:
+            self._move(max(_LEAST, len(self) * 5 // 4))
+
+    def _kept(self) -> Packed:
+        view = self._blocks.take(slice(self._low, self._high))
+        for block in (view.wide, view.mid, view.small):
+            block.flags.writeable = False
+        return view
+
+    def _move(self, capacity: int) -> None:
+        length, larger = len(self), Packed.empty_room(capacity)
+        kept = self._blocks.take(slice(self._low, self._high))
+        larger.wide[:, :length] = kept.wide
+        larger.mid[:, :length] = kept.mid
+        larger.small[:, :length] = kept.small
+        self._blocks, self._capacity = larger, capacity
+        self._low, self._high = 0, length
+
+
+_NOTHING = Packed.zeros(0)

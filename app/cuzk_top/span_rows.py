@@ -1,0 +1,248 @@
+"""The store's rows of spans: one a lane, track and depth, in each of which no span overlaps another."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from cuzk_top import gpu_rows, stages
+from cuzk_top.growing import GrowingColumns
+from cuzk_top.model import Columns, RowData, SpanRecord
+
+RowKey = tuple[int, int, int]
+"""Place of the lane, track, depth: sorts into screen order."""
+
+EARLIEST_NS = int(np.iinfo(np.int64).min)
+
+
+class _Row:
+    """One row's closed spans, its open one, and the view made of them last."""
+
+    __slots__ = ("last_end", "open", "saved", "spans", "view")
+
+    def __init__(self) -> None:
+        self.spans = GrowingColumns()
+        self.saved: Columns | None = None  # memory of a file's, or shared: in place of `spans`
+        self.open: SpanRecord | None = None
+        self.view: RowData | None = None
+        self.last_end = EARLIEST_NS
+
+    def __len__(self) -> int:
+        return len(self.spans) if self.saved is None else len(self.saved)
+
+    def columns(self) -> Columns:
+        return self.spans.columns() if self.saved is None else self.saved
+
+    def own(self) -> int:
+        """Copy what was a file's, so that more can be put behind it; the number of spans copied."""
+        if self.saved is None:
+            return 0
+        saved, self.saved = self.saved, None
+        self.spans.append(saved)
+        return len(saved)
+
+
+class SpanRows:
+    """Rows by key. `kept` counts the spans that take memory of ours, `dropped` those no longer kept."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.dropped = 0
+        self._rows: dict[RowKey, _Row] = {}
+        self._order: list[tuple[RowKey, _Row]] = []
+        self._by_place: dict[int, list[_Row]] = {}
+        """Of track 0, by depth."""
+        self._opened: list[_Row] = []
+        self._empty: dict[int, RowData] = {}
+
+    def add(self, keys: np.ndarray, columns: Columns) -> Iterator[tuple[RowKey, Columns]]:
+        """Append spans in order of their ends; gives each row's part.
+
+        `keys`: of each span, place << 40 | track << 8 | depth.
+        """
+        if len(keys) > 1 and bool((keys[1:] != keys[:-1]).any()):
+            order = keys.argsort(kind="stable")
+            keys, columns = keys[order], columns.take(order)
+        start, end = columns.start_ns, columns.end_ns
+        same = keys[1:] == keys[:-1]
+        edges = [0, *((~same).nonzero()[0] + 1).tolist(), len(keys)]
+        # In nearly all batches each row's part is in order; then only its ends need a look.
+        fine = not bool(((start[1:] < end[:-1]) & same).any()) and not bool((end < start).any())
+        firsts, starts = keys[edges[:-1]].tolist(), start[edges[:-1]].tolist()
+        lasts = end[np.array(edges[1:]) - 1].tolist()
+        for i, packed in enumerate(firsts):
+            key = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
+            part = columns.take(slice(edges[i], edges[i + 1])) if len(firsts) > 1 else columns
+            row = self._row(key)
+            self.kept += len(part) + row.own()
+            if fine and starts[i] >= row.last_end:
+                self._append(row, part, lasts[i])
+            else:
+                self._squeeze_in(key, part)
+            yield key, part
+
+    def add_overlapping(self, places: np.ndarray, columns: Columns) -> None:
+        """Put spans of devices, in order of their starts, into the rows of their lanes, each where there is
+        room.
+        """
+        self.kept += len(columns)
+        low = int(places.min())
+        small = places - low
+        if int(small.max()) <= 0xFFFF:  # sorted in linear time
+            small = small.astype(np.uint16)
+        order = small.argsort(kind="stable")
+        places, columns = places[order], columns.take(order)
+        edges = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), len(places)]
+        for first, beyond in pairwise(edges):
+            place = int(places[first])
+            rows = self._by_place.get(place, [])
+            part = columns.take(slice(first, beyond))
+            free = [row.last_end for row in rows]
+            for depth, mine in enumerate(gpu_rows.split_by_depth(part, free)):
+                if len(mine):
+                    self._put((place, 0, depth), mine)
+
+    def adopt(self, key: RowKey, columns: Columns, longest_ns: int) -> bool:
+        """Make spans of a file a row as they lie, if they are in order, there are none yet, and no time is
+        beyond `longest_ns`; whether it was done.
+        """
+        row = self._row(key)
+        start, end = columns.start_ns, columns.end_ns
+        in_order = bool((start[1:] >= end[:-1]).all()) and not bool((end < start).any())
+        if not in_order or len(row) or int(start[0]) < -longest_ns or int(end[-1]) > longest_ns:
+            return False
+        self.share(key, columns)
+        return True
+
+    def share(self, key: RowKey, columns: Columns) -> None:
+        """Make a row of spans whose memory is not the row's."""
+        row = self._row(key)
+        row.saved = columns
+        row.last_end = int(columns.end_ns[-1]) if len(columns) else EARLIEST_NS
+        row.view = None
+
+    def put(self, key: RowKey, columns: Columns) -> None:
+        """Spans of one row in order of their ends."""
+        self.kept += len(columns)
+        self._put(key, columns)
+
+    def _put(self, key: RowKey, columns: Columns) -> None:
+        """Append spans of one row, which are counted already. Order of their ends is that of their starts."""
+        row = self._row(key)
+        self.kept += row.own()
+        start, end = columns.start_ns, columns.end_ns
+        in_order = int(start[0]) >= row.last_end and bool((start[1:] >= end[:-1]).all())
+        if not in_order or bool((end < start).any()):
+            self._squeeze_in(key, columns)
+        else:
+            self._append(row, columns, int(end[-1]))
+
+    @staticmethod
+    def _append(row: _Row, columns: Columns, last_end: int) -> None:
+        row.spans.append(columns)
+        row.last_end = last_end
+        row.view = None
+
+    def _squeeze_in(self, key: RowKey, columns: Columns) -> None:
+        """The rare case: spans out of order or overlapping (depths beyond 255, foreign or damaged traces).
+
+        Those that fit between the row's spans are put there; those that overlap go one row deeper, and in the
+        deepest are left out and counted as dropped.
+        """
+        row = self._row(key)
+        columns = columns.replace(end_ns=np.maximum(columns.start_ns, columns.end_ns))
+        columns = columns.take(np.lexsort((columns.end_ns, columns.start_ns)))
+        held = row.columns()
+        before = np.searchsorted(held.end_ns, columns.start_ns, side="right")
+        # The first held span that ends after this one's start: it must not begin before this one's end.
+        begins = np.append(held.start_ns, np.iinfo(np.int64).max)[before]
+        free = begins >= columns.end_ns
+        fits = np.zeros(len(columns), dtype=bool)
+        last = EARLIEST_NS
+        for i in np.flatnonzero(free).tolist():
+            if columns.start_ns[i] >= last:
+                fits[i] = True
+                last = int(columns.end_ns[i])
+        merged = Columns.concat([held, columns.take(fits)])
+        merged = merged.take(np.lexsort((merged.end_ns, merged.start_ns)))
+        row.spans = GrowingColumns()
+        if len(merged):
+            self._append(row, merged, int(merged.end_ns[-1]))
+        row.view = None
+        rest = columns.take(~fits)
+        if len(rest) and key[2] < 255:
+            self._put((key[0], key[1], key[2] + 1), rest)
+        elif len(rest):
+            self.kept -= len(rest)
+            self.dropped += len(rest)
+
+    def set_open(self, records: Iterable[tuple[RowKey, SpanRecord]]) -> None:
+        """What is open now, in place of what was."""
+        for row in self._opened:
+            row.open = row.view = None
+        self._opened.clear()
+        for key, record in records:
+            row = self._row(key)
+            row.open, row.view = record, None
+            self._opened.append(row)
+
+    def renew(self) -> None:
+        """Forget the views: what the session says of lanes has changed."""
+        self._empty.clear()
+        for row in self._rows.values():
+            row.view = None
+
+    def drop_oldest(self, keep: int) -> int | None:
+        """Keep so many of the newest spans that are ours; the end by which the others ended, or None."""
+        ends = np.concatenate([row.spans.columns().end_ns for row in self._rows.values()])
+        if keep >= len(ends):
+            return None
+        cut = np.partition(ends, len(ends) - keep - 1)[len(ends) - keep - 1]
+        for row in self._rows.values():
+            count = int(np.searchsorted(row.spans.columns().end_ns, cut, side="right"))
+            if count:
+                row.spans.drop(count)
+                row.view = None
+                self.kept -= count
+                self.dropped += count
+        return int(cut)
+
+    def shown(self, meta: Mapping[str, str]) -> list[RowData]:
+        """The rows in screen order, and those of the lanes that a proof always has."""
+        if len(self._order) != len(self._rows):
+            self._order = sorted(self._rows.items())
+        rows = [(key, row) for key, row in self._order if row.open is not None or len(row)]
+        filled = {key[0] for key, _ in rows}
+        proves = "backend" in meta or not _FIXED_PLACES.isdisjoint(filled)
+        found = [(key, row.view or self._view(key, row, meta)) for key, row in rows]
+        if proves and not filled >= _FIXED_PLACES:
+            found += [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
+            found.sort(key=lambda one: one[0])
+        return [view for _, view in found]
+
+    @staticmethod
+    def _view(key: RowKey, row: _Row, meta: Mapping[str, str]) -> RowData:
+        lane = stages.lane(stages.lane_at(key[0]).key, meta)
+        row.view = RowData(lane, key[1], key[2], row.columns(), row.open)
+        return row.view
+
+    def _nothing(self, place: int, meta: Mapping[str, str]) -> RowData:
+        view = self._empty.get(place)
+        if view is None:
+            lane = stages.lane(stages.lane_at(place).key, meta)
+            view = RowData(lane, 0, 0, Columns.empty(), missing=stages.missing(lane.key, meta))
+            self._empty[place] = view
+        return view
+
+    def _row(self, key: RowKey) -> _Row:
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Row()
+            if key[1] == 0:
+                self._by_place[key[0]] = [
+                    other for known, other in sorted(self._rows.items()) if known[:2] == key[:2]
+                ]
+        return row
+
+
+_FIXED_PLACES = frozenset(stages.ORDER[key] for key in stages.FIXED)
