@@ -20,6 +20,7 @@ from cuzk_top.model import (
     KIND_OVERHEAD,
     NO_DEVICE,
     Columns,
+    Name,
     Session,
 )
 
@@ -35,6 +36,7 @@ MOST_TRACKS = 1 << 16
 """Numbers of tracks beyond this are those of damaged traces."""
 MANY, HELD_BACK = 10_000, 64
 _OTHER = stages.gpu_place(0, "other")
+_FLOATING = {"a0": FLAG_F64, "a1": FLAG_F64_A1}
 _IDLE_AND_BUSY = np.array([0.0, 100.0])
 
 DEVICE_ARGUMENTS = ("device", "gpu")
@@ -60,6 +62,7 @@ class GpuRows:
         self._shown: dict[int, Int64s] = {}
         self._charted: dict[int, int] = {}
         self._taken_back: dict[int, int] = {}
+        self._claim_names: dict[int, tuple[str | None, int]] = {}
         self._held: dict[int, Intervals] = {}
         self._held_now: dict[int, list[tuple[int, int]]] = {}
 
@@ -130,25 +133,30 @@ class GpuRows:
 
     def claims(self, session: Session, columns: Columns) -> NDArray[np.int64]:
         """Place of the `held` lane of each span of the host that claims a device (stages.HELD_PLACE)."""
-        devices = np.zeros(len(columns), np.int64)
-        for number in np.unique(columns.name).tolist():
-            name = session.names[number]
-            mine = columns.name == number
-            arguments = ((name.a0, columns.a0, FLAG_F64), (name.a1, columns.a1, FLAG_F64_A1))
-            for argument, values, floating in arguments:
-                if argument in DEVICE_ARGUMENTS:
-                    devices[mine] = np.where(columns.flags & floating, 0, values)[mine]
-                    break
-            else:
-                place = self._map.range(name.text)
-                devices[mine] = place.device or 0 if place is not None else 0
-        devices[(devices < 0) | (devices >= NO_DEVICE)] = 0
-        return stages.gpu_place(0, stages.HELD) + stages.GPU_STEP * devices
+        devices = []
+        for i, number in enumerate(columns.name.tolist()):
+            if number not in self._claim_names:
+                self._claim_names[number] = self._claim_name(session.names[number])
+            argument, device = self._claim_names[number]
+            if argument is not None and not columns.flags[i] & _FLOATING[argument]:
+                device = int(getattr(columns, argument)[i])
+            devices.append(device if 0 <= device < NO_DEVICE else 0)
+        return stages.gpu_place(0, stages.HELD) + stages.GPU_STEP * np.array(devices, np.int64)
 
-    def hold(self, place: int, columns: Columns) -> None:
-        """Count claims, all of one device: `place` is that of its `held` lane."""
-        device = stages.gpu_device(place)
-        self._held.setdefault(device, Intervals()).add(columns.start_ns, columns.end_ns)
+    def _claim_name(self, name: Name) -> tuple[str | None, int]:
+        """Which argument of a claim's name tells the device, and which device it is where none does."""
+        for argument, told in (("a0", name.a0), ("a1", name.a1)):
+            if told in DEVICE_ARGUMENTS:
+                return argument, 0
+        place = self._map.range(name.text)
+        return None, place.device or 0 if place is not None else 0
+
+    def hold(self, places: Int64s, columns: Columns) -> None:
+        """Count claims by the places of their `held` lanes."""
+        for place in set(places.tolist()):
+            mine = places == place
+            held = self._held.setdefault(stages.gpu_device(place), Intervals())
+            held.add(columns.start_ns[mine], columns.end_ns[mine])
 
     def hold_now(self, claims: list[tuple[int, int, int]]) -> None:
         """The claims that are not given back yet: place, start, and when they were last seen so."""

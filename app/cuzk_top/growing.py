@@ -45,7 +45,7 @@ class Growing:
         self._high += count
 
     def cut(self, count: int) -> None:
-        """Keep the first rows alone. What is appended then does not overwrite the rest, of which there are views."""
+        """Keep the first rows alone; what is appended then does not overwrite the rest, as views need it."""
         self.changes += 1
         self._high = self._low + count
         self._move(2 * max(_LEAST, count))
@@ -96,19 +96,20 @@ class GrowingColumns:
         if self._first is not None:
             first, self._first = self._first, None
             self._low = self._high = 0
-            self.append_packed(Packed.of(first))
-        self.append_packed(Packed.of(new))
+            self.append_packed(Packed.of(first), 0, len(first))
+        self.append_packed(Packed.of(new), 0, len(new))
 
-    def append_packed(self, new: Packed) -> None:
-        """Copy records behind those that are there."""
+    def append_packed(self, new: Packed, first: int, last: int) -> None:
+        """Copy the records from `first` to below `last` of some behind those that are there."""
         self._view = None
-        low, high = self._high, self._high + len(new)
+        low, high = self._high, self._high + last - first
         if high > self._capacity:
             self._move(2 * (high - self._low))
-            low, high = self._high, self._high + len(new)
-        self._blocks.wide[:, low:high] = new.wide
-        self._blocks.mid[:, low:high] = new.mid
-        self._blocks.small[:, low:high] = new.small
+            low, high = self._high, self._high + last - first
+        blocks = self._blocks
+        blocks.wide[:, low:high] = new.wide[:, first:last]
+        blocks.mid[:, low:high] = new.mid[:, first:last]
+        blocks.small[:, low:high] = new.small[:, first:last]
         self._high = high
 
     def drop(self, count: int) -> None:
@@ -122,10 +123,10 @@ class GrowingColumns:
             self._move(max(_LEAST, len(self) * 5 // 4))
 
     def _kept(self) -> Packed:
-        view = self._blocks.take(slice(self._low, self._high))
-        for block in (view.wide, view.mid, view.small):
-            block.flags.writeable = False
-        return view
+        low, high, blocks = self._low, self._high, self._blocks
+        wide, mid, small = blocks.wide[:, low:high], blocks.mid[:, low:high], blocks.small[:, low:high]
+        wide.flags.writeable = mid.flags.writeable = small.flags.writeable = False
+        return Packed(wide, mid, small)
 
     def _move(self, capacity: int) -> None:
         length, larger = len(self), Packed.empty_room(capacity)

@@ -1,7 +1,7 @@
 """Record batches into a `.cuzk` trace (its format: see `trace`).
 
-While recording, a stream of batches of at most 65,536 rows or 200 ms, the rows of a batch sorted by track,
-depth and start. On close a sorted file takes its place, once that is safely on disk.
+While recording, a stream of batches of at most 65,536 rows or half a second, the rows of a batch sorted by
+track, depth and start. On close a sorted file takes its place, once that is safely on disk.
 
 A recording of limited size is a row of streams: the newest has the recording's name, the ones before it carry
 a number behind that; when all together pass the limit, the oldest is removed. Each tells the session from the
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cuzk_top.columns import Packed
 from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Track
 from cuzk_top.packing import pack
 from cuzk_top.trace import (
@@ -36,8 +37,11 @@ from cuzk_top.trace_json import name_json, session_json, state_json
 __all__ = ["Recorder", "Trace", "open", "pack", "remove"]
 
 BATCH_ROWS = 65_536
-BATCH_NS = 200_000_000
-"""What waits for its batch when the viewer is killed is still in the ring, from which `recover` adds it."""
+BATCH_NS = 500_000_000
+WAITING_ROWS = 16_384
+"""What waits for its batch when the viewer is killed is still in the ring, from which `recover` adds it; so
+no more waits than a quarter of a thread's ring.
+"""
 IDLE_NS = 1_000_000_000
 """While nothing happens, the time alone is written this often."""
 SEGMENTS = 8
@@ -98,7 +102,11 @@ class Recorder:
             self._rows += len(batch.columns)
             self._next_seq = int(batch.columns.seq[-1]) + 1
         waited = batch.now_ns - self._written_ns
-        if self._rows >= self._batch_rows or batch.ended or waited >= (BATCH_NS if self._rows else IDLE_NS):
+        if (
+            self._rows >= min(WAITING_ROWS, self._batch_rows)
+            or batch.ended
+            or waited >= (BATCH_NS if self._rows else IDLE_NS)
+        ):
             self._flush(batch)
 
     def close(self) -> None:
@@ -135,7 +143,7 @@ class Recorder:
         self._names = 0
         self._anchors = 0
         self._tracks: dict[int, Track] = {}
-        self._about = ""
+        self._about: tuple[int, str, int, dict[str, str]] | None = None
 
     def _rotate(self, limit: int) -> None:
         """Set the full stream aside, drop the oldest where there are too many, and begin another."""
@@ -190,10 +198,10 @@ class Recorder:
         for monotonic, realtime in anchors:
             notes.append((META_ANCHOR, 0, monotonic, realtime, "null"))
         self._anchors = len(session.anchors)
-        about = json.dumps(session_json(session, self._facts))
+        about = (session.pid, session.name, session.started_ns, session.meta)
         if about != self._about:
-            self._about = about
-            notes.append((META_SESSION, 0, 0, 0, about))
+            self._about = (*about[:-1], dict(session.meta))
+            notes.append((META_SESSION, 0, 0, 0, json.dumps(session_json(session, self._facts))))
         problems = list(batch.problems)
         if self._dropped:
             problems.append(dropped_line(self._dropped, self._max_bytes or 0))
@@ -208,29 +216,19 @@ class Recorder:
         order = sorted_order(rows)
         texts = [note[4].encode() for note in notes]
         which, number, start, a1, _ = zip(*notes, strict=True)
-        said = Columns.make(
-            len(notes),
-            kind=KIND_META,
-            a0=which,
-            name=number,
-            track=number,
-            start_ns=start,
-            end_ns=start,
-            a1=a1,
-        )
-        count = len(notes) + len(rows)
-        arrays: list[pa.Array] = []
-        for ours in FILE_COLUMNS.values():
-            values = np.empty(count, COLUMN_TYPES[ours])
-            values[: len(notes)] = getattr(said, ours)
-            column = getattr(rows, ours)
-            if order is None:
-                values[len(notes) :] = column
-            else:
-                np.take(column, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
-            arrays.append(
-                pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
-            )
+        said = Packed.zeros(len(notes))
+        said.kind[:] = KIND_META
+        said.a0[:] = which
+        said.name[:] = said.track[:] = number
+        said.start_ns[:] = said.end_ns[:] = start
+        said.a1[:] = a1
+        packed = Packed.of(rows)
+        both = Packed.joined([said, packed if order is None else packed.take(order)])
+        count = len(both)
+        arrays: list[pa.Array] = [
+            pa.Array.from_buffers(kind, count, [None, pa.py_buffer(getattr(both, ours))])
+            for kind, ours in zip(_SCHEMA.types, FILE_COLUMNS.values(), strict=False)
+        ]
         ends = np.empty(count + 1, np.int32)
         ends[0] = 0
         ends[1 : len(texts) + 1] = np.cumsum([len(text) for text in texts])

@@ -1,11 +1,13 @@
 """The store's rows of spans: one a lane, track and depth, in each of which no span overlaps another."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cuzk_top import gpu_rows, stages
+from cuzk_top.columns import Packed
 from cuzk_top.growing import GrowingColumns
 from cuzk_top.model import Columns, RowData, SpanRecord
 
@@ -18,9 +20,10 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 class _Row:
     """One row's closed spans, its open one, and the view made of them last."""
 
-    __slots__ = ("last_end", "open", "saved", "spans", "view")
+    __slots__ = ("key", "last_end", "open", "saved", "spans", "view")
 
-    def __init__(self) -> None:
+    def __init__(self, key: RowKey) -> None:
+        self.key = key
         self.spans = GrowingColumns()
         self.saved: Columns | None = None  # memory of a file's, or shared: in place of `spans`
         self.open: SpanRecord | None = None
@@ -49,17 +52,20 @@ class SpanRows:
         self.kept = 0
         self.dropped = 0
         self._rows: dict[RowKey, _Row] = {}
-        self._order: list[tuple[RowKey, _Row]] = []
+        self._packed_keys: dict[int, _Row] = {}
+        self._order: list[_Row] = []
         self._by_place: dict[int, list[_Row]] = {}
         """Of track 0, by depth."""
         self._opened: list[_Row] = []
         self._empty: dict[int, RowData] = {}
+        self._lanes: dict[int, stages.Lane] = {}
 
-    def add(self, keys: np.ndarray, columns: Columns) -> Iterator[tuple[RowKey, Columns]]:
-        """Append spans in order of their ends; gives each row's part.
+    def add(self, keys: NDArray[np.int64], columns: Packed) -> None:
+        """Append spans in order of their ends, none of which is before its start.
 
         `keys`: of each span, place << 40 | track << 8 | depth.
         """
+        self.kept += len(columns)
         if len(keys) > 1 and bool((keys[1:] != keys[:-1]).any()):
             order = keys.argsort(kind="stable")
             keys, columns = keys[order], columns.take(order)
@@ -67,21 +73,22 @@ class SpanRows:
         same = keys[1:] == keys[:-1]
         edges = [0, *((~same).nonzero()[0] + 1).tolist(), len(keys)]
         # In nearly all batches each row's part is in order; then only its ends need a look.
-        fine = not bool(((start[1:] < end[:-1]) & same).any()) and not bool((end < start).any())
+        fine = not bool(((start[1:] < end[:-1]) & same).any())
         firsts, starts = keys[edges[:-1]].tolist(), start[edges[:-1]].tolist()
         lasts = end[np.array(edges[1:]) - 1].tolist()
         for i, packed in enumerate(firsts):
-            key = (packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF)
-            part = columns.take(slice(edges[i], edges[i + 1])) if len(firsts) > 1 else columns
-            row = self._row(key)
-            self.kept += len(part) + row.own()
-            if fine and starts[i] >= row.last_end:
-                self._append(row, part, lasts[i])
+            row = self._packed_keys.get(packed)
+            if row is None:
+                row = self._row((packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF))
+                self._packed_keys[packed] = row
+            if fine and starts[i] >= row.last_end and row.saved is None:
+                row.spans.append_packed(columns, edges[i], edges[i + 1])
+                row.last_end = lasts[i]
+                row.view = None
             else:
-                self._squeeze_in(key, part)
-            yield key, part
+                self._put(row.key, columns.take(slice(edges[i], edges[i + 1])))
 
-    def add_overlapping(self, places: np.ndarray, columns: Columns) -> None:
+    def add_overlapping(self, places: NDArray[np.int64], columns: Columns) -> None:
         """Put spans of devices, in order of their starts, into the rows of their lanes, each where there is
         room.
         """
@@ -189,6 +196,7 @@ class SpanRows:
     def renew(self) -> None:
         """Forget the views: what the session says of lanes has changed."""
         self._empty.clear()
+        self._lanes.clear()
         for row in self._rows.values():
             row.view = None
 
@@ -210,26 +218,32 @@ class SpanRows:
     def shown(self, meta: Mapping[str, str]) -> list[RowData]:
         """The rows in screen order, and those of the lanes that a proof always has."""
         if len(self._order) != len(self._rows):
-            self._order = sorted(self._rows.items())
-        rows = [(key, row) for key, row in self._order if row.open is not None or len(row)]
-        filled = {key[0] for key, _ in rows}
+            self._order = [row for _, row in sorted(self._rows.items())]
+        rows = [row for row in self._order if row.open is not None or len(row)]
+        filled = {row.key[0] for row in rows}
         proves = "backend" in meta or not _FIXED_PLACES.isdisjoint(filled)
-        found = [(key, row.view or self._view(key, row, meta)) for key, row in rows]
-        if proves and not filled >= _FIXED_PLACES:
-            found += [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
-            found.sort(key=lambda one: one[0])
-        return [view for _, view in found]
+        found = [row.view or self._view(row, meta) for row in rows]
+        if not proves or filled.issuperset(_FIXED_PLACES):
+            return found
+        lacking = [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
+        keyed = [*zip([row.key for row in rows], found, strict=True), *lacking]
+        return [view for _, view in sorted(keyed, key=lambda one: one[0])]
 
-    @staticmethod
-    def _view(key: RowKey, row: _Row, meta: Mapping[str, str]) -> RowData:
-        lane = stages.lane(stages.lane_at(key[0]).key, meta)
-        row.view = RowData(lane, key[1], key[2], row.columns(), row.open)
+    def _view(self, row: _Row, meta: Mapping[str, str]) -> RowData:
+        place, track, depth = row.key
+        row.view = RowData(self._lane(place, meta), track, depth, row.columns(), row.open)
         return row.view
+
+    def _lane(self, place: int, meta: Mapping[str, str]) -> stages.Lane:
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = stages.lane(stages.lane_at(place).key, meta)
+        return lane
 
     def _nothing(self, place: int, meta: Mapping[str, str]) -> RowData:
         view = self._empty.get(place)
         if view is None:
-            lane = stages.lane(stages.lane_at(place).key, meta)
+            lane = self._lane(place, meta)
             view = RowData(lane, 0, 0, Columns.empty(), missing=stages.missing(lane.key, meta))
             self._empty[place] = view
         return view
@@ -237,7 +251,7 @@ class SpanRows:
     def _row(self, key: RowKey) -> _Row:
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = _Row()
+            row = self._rows[key] = _Row(key)
             if key[1] == 0:
                 self._by_place[key[0]] = [
                     other for known, other in sorted(self._rows.items()) if known[:2] == key[:2]

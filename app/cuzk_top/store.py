@@ -46,6 +46,13 @@ LONGEST_NS = 1 << 61
 _IS_SPAN = np.zeros(256, dtype=bool)
 _IS_SPAN[list(SPAN_KINDS)] = True
 
+_NO_GROUP = 5
+_GROUP = np.full(256, _NO_GROUP, np.uint8)
+"""By kind: 0 a device's, 1 another span, 2 a counter, 3 a mark, 4 a flow."""
+_GROUP[_IS_SPAN] = 1
+_GROUP[gpu_rows.IS_GPU] = 0
+_GROUP[[KIND_COUNTER, KIND_INSTANT, KIND_FLOW]] = 2, 3, 4
+
 
 class Store:
     """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector."""
@@ -138,39 +145,47 @@ class Store:
             places[held] = self._gpu.claims(self._session, columns.take(held))
         return places
 
-    def _add(self, columns: Columns) -> bool:
+    def _add(self, columns: Packed) -> bool:
         """Take in new records; whether there were some of devices among them."""
-        kind = columns.kind
-        gpu = gpu_rows.IS_GPU[kind]
-        some_gpu = bool(gpu.any())
-        if some_gpu:
-            self._add_gpu(columns.take(gpu))
-            rest = ~gpu
-            columns, kind = columns.take(rest), kind[rest]
-        is_span = _IS_SPAN[kind]
-        if not is_span.all():
-            self._add_counters(columns.take(kind == KIND_COUNTER))
-            self._add_marks(columns.take(kind == KIND_INSTANT))
-            self._add_flows(columns.take(kind == KIND_FLOW))
-            columns = columns.take(is_span)
-        if len(columns):
-            self._count(columns)
-            keys = self._places(columns) << 40
-            keys |= columns.track.astype(np.int64) << 8
-            keys |= columns.depth
-            for key, part in self._rows.add(keys, columns):
-                self._claim(key, part)
-        return some_gpu
+        groups = _GROUP[columns.kind]
+        counts = np.bincount(groups, minlength=_NO_GROUP).tolist()
+        parts = [
+            columns if count == len(columns) else columns.take(groups == group) if count else None
+            for group, count in enumerate(counts)
+        ]
+        on_gpu, on_host, counters, marks, flows, *_ = parts
+        if on_gpu is not None:
+            self._add_gpu(on_gpu)
+        if on_host is not None:
+            self._add_host(on_host)
+        if counters is not None:
+            self._add_counters(counters)
+        if marks is not None:
+            self._add_marks(marks)
+        if flows is not None:
+            self._add_flows(flows)
+        return on_gpu is not None
+
+    def _add_host(self, columns: Packed) -> None:
+        start, end = columns.start_ns, columns.end_ns
+        if bool((end < start).any()):
+            columns = columns.replace(end_ns=np.maximum(start, end))
+        self._count(columns)
+        places = self._lane_of.take(columns.name, mode="clip")
+        held = places == stages.HELD_PLACE
+        if held.any():
+            claims = columns.take(held)
+            places[held] = claimed = self._gpu.claims(self._session, claims)
+            self._gpu.hold(claimed, claims)
+        keys = places << 40
+        keys |= columns.track.astype(np.int64) << 8
+        keys |= columns.depth
+        self._rows.add(keys, columns)
 
     def _count(self, columns: Columns) -> None:
         """Count spans, and widen the session's bounds to have them."""
         self._spans += len(columns)
-        start, end = columns.start_ns, columns.end_ns
-        self._bounds(int(start.min()), max(int(start.max()), int(end.max())))
-
-    def _claim(self, key: RowKey, columns: Columns) -> None:
-        if stages.is_claim(key[0]):
-            self._gpu.hold(key[0], columns)
+        self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
 
     def _add_gpu(self, columns: Columns) -> None:
         """Records of devices: streams share the rows of their lane, and the busy row grows."""
@@ -254,6 +269,10 @@ class Store:
             self._count(columns)
             self._claim(key, columns)
             self._rows.put(key, columns.take(np.lexsort((columns.end_ns, columns.start_ns))))
+
+    def _claim(self, key: RowKey, columns: Columns) -> None:
+        if stages.is_claim(key[0]):
+            self._gpu.hold(np.full(len(columns), key[0], np.int64), columns)
 
     def _add_counters(self, columns: Columns) -> None:
         if not len(columns):

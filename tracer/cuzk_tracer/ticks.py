@@ -81,6 +81,8 @@ class Ticks:
             )
         starts, begins, slopes = self._arrays
         piece = np.maximum(starts.searchsorted(values, side="right") - 1, 0)
-        passed = np.clip((values - starts[piece]) * slopes[piece], -MOST, MOST)
-        result: NDArray[np.int64] = begins[piece] + np.rint(passed).astype(np.int64)
+        passed = (values - starts[piece]) * slopes[piece]
+        np.minimum(passed, MOST, out=passed)
+        np.maximum(passed, -MOST, out=passed)
+        result: NDArray[np.int64] = begins[piece] + np.rint(passed, out=passed).astype(np.int64)
         return result

@@ -90,7 +90,8 @@ def test_failed_and_unfinished_proofs_do_not_count(tmp_path):
     failed = session(2, boot="two")
     for row in failed.rows:
         if row.lane.key == "proof":
-            object.__setattr__(row.columns, "flags", row.columns.flags | FLAG_ERR)
+            flagged = row.columns.replace(flags=row.columns.flags | FLAG_ERR)
+            object.__setattr__(row, "columns", flagged)
     assert history.note(failed, tmp_path) == ""
     assert history.read(session(1).session.meta, tmp_path).proofs == 1
 
