@@ -176,6 +176,7 @@ _PLACES = {
     for row, name in enumerate(names)
 }
 _UNSIGNED = frozenset(("id", "parent", "seq"))
+_ALL_BITS = (1 << 64) - 1
 _set = object.__setattr__
 
 
@@ -218,6 +219,15 @@ class Packed(Columns):
         if which.dtype == bool:
             (which,) = which.nonzero()
         return Packed(*(block.take(which, axis=1) for block in (self.wide, self.mid, self.small)))
+
+    def row(self, i: int) -> dict[str, Any]:
+        """As `Columns.row`."""
+        values = dict(zip(WIDE, self.wide[:, i].tolist(), strict=True))
+        for name in _UNSIGNED:
+            values[name] &= _ALL_BITS
+        values.update(zip(MID, self.mid[:, i].tolist(), strict=True))
+        values.update(zip(SMALL, self.small[:, i].tolist(), strict=True))
+        return values
 
     def replace(self, **columns: NDArray[Any]) -> "Packed":
         """As `Columns.replace`; blocks that nothing changes in are shared."""

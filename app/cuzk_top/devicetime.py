@@ -176,20 +176,17 @@ class Intervals:
 
         `hold` more of the newest than the last one are not closed yet.
         """
-        start, end = union(start, end)
         if not len(start):
             return None
         late = None
-        old_start, old_end = self._tail
-        if self._count and int(start[0]) <= int(self._end[self._count - 1]):
+        parts = [self._tail, (start, end)]
+        first = int(start.min())
+        if self._count and first <= int(self._end[self._count - 1]):
             # Those that end before the first new one begins hold; the rest is merged with the new.
-            late = int(self._end[: self._count].searchsorted(start[0], side="left"))
-            old_start = np.concatenate([self._start[late : self._count], old_start])
-            old_end = np.concatenate([self._end[late : self._count], old_end])
+            late = int(self._end[: self._count].searchsorted(first, side="left"))
+            parts.insert(0, (self._start[late : self._count], self._end[late : self._count]))
             self._room(late, 2 * late)
-        if len(old_start):
-            start, end = union(np.concatenate([old_start, start]), np.concatenate([old_end, end]))
-        self._tail = start, end
+        self._tail = union(*map(np.concatenate, zip(*parts, strict=True)))
         self.close(hold)
         return late
 

@@ -107,16 +107,18 @@ class GpuRows:
         return devices
 
     def add(self, session: Session, columns: Columns) -> None:
-        """Count what the devices did."""
-        works = columns.take(_ON_DEVICE[columns.kind])
-        if not len(works):
+        """Count what the devices did; records in order of their starts."""
+        working = _ON_DEVICE[columns.kind]
+        start, end, kind, track = columns.start_ns, columns.end_ns, columns.kind, columns.track
+        if not working.all():
+            start, end, kind, track = start[working], end[working], kind[working], track[working]
+        if not len(start):
             return
-        device = self.devices_of(session, works.track)
-        numbers = [int(device[0])] if (device == device[0]).all() else np.unique(device).tolist()
-        for number in numbers:
-            mine = works if len(numbers) == 1 else works.take(device == number)
-            start, end = mine.start_ns, mine.end_ns
-            kernel = mine.kind == KIND_GPU_KERNEL
+        device = self.devices_of(session, track)
+        of_kernels = kind == KIND_GPU_KERNEL
+        for number in set(device.tolist()):
+            mine = device == number
+            kernel = mine & of_kernels
             kernels = self._kernels.setdefault(number, Intervals())
             late = kernels.add(start[kernel], end[kernel], _hold(kernels))
             charted = self._charted.get(number, 0)
@@ -124,7 +126,7 @@ class GpuRows:
                 self._charted[number] = late
                 self._taken_back[number] = self._taken_back.get(number, 0) + charted - late
             work = self._work.setdefault(number, Intervals())
-            work.add(start, end, _hold(work))
+            work.add(start[mine], end[mine], _hold(work))
 
     def rest(self) -> None:
         """Nothing came this time: what was held back for what might reach back is held no longer."""
@@ -240,37 +242,25 @@ def _hold(intervals: Intervals) -> int:
     return HELD_BACK if len(intervals.closed[0]) >= MANY else 0
 
 
-def split_by_depth(columns: Columns, after: list[int]) -> list[Columns]:
-    """Spans in order of start, as parts of which none overlaps itself.
+def depths(start: list[int], end: list[int], free: list[int]) -> list[int]:
+    """For spans of one lane in order of start, the first depth at which each overlaps nothing; MOST_DEPTHS
+    where there is none.
 
-    `after` says from when on each depth is free; the last part may be left with spans that overlap.
+    `free` says from when on each depth is free.
     """
-    parts = []
-    for depth in range(MOST_DEPTHS):
-        if not len(columns):
-            break
-        start, end = columns.start_ns, columns.end_ns
-        free = after[depth] if depth < len(after) else np.iinfo(np.int64).min
-        if int(start[0]) >= free and bool((start[1:] >= end[:-1]).all()):
-            parts.append(columns)
-            return parts
-        chosen = np.array(_chain(start.tolist(), end.tolist(), free), dtype=bool)
-        parts.append(columns.take(chosen))
-        columns = columns.take(~chosen)
-    if len(columns):
-        parts.append(columns)
-    return parts
-
-
-def _chain(start: list[int], end: list[int], free: int) -> list[bool]:
-    """Of spans in order of start, those that one after the other find room."""
-    chosen = []
-    for begins, ends in zip(start, end, strict=True):
-        fits = begins >= free
-        chosen.append(fits)
-        if fits:
-            free = ends
-    return chosen
+    ends = free[:MOST_DEPTHS]
+    found = []
+    for begins, stop in zip(start, end, strict=True):
+        for depth, until in enumerate(ends):
+            if until <= begins:
+                ends[depth] = stop
+                break
+        else:
+            depth = len(ends)
+            if depth < MOST_DEPTHS:
+                ends.append(stop)
+        found.append(depth)
+    return found
 
 
 def copies(session: Session, columns: Columns) -> dict[str, int]:

@@ -69,10 +69,10 @@ class Growing:
 class GrowingColumns:
     """Records that grow in the same way. Records once appended must not change."""
 
-    __slots__ = ("_blocks", "_capacity", "_first", "_high", "_low", "_view")
+    __slots__ = ("_blocks", "_capacity", "_first", "_high", "_low", "_readable", "_view")
 
     def __init__(self) -> None:
-        self._blocks = _NOTHING
+        self._blocks = self._readable = _NOTHING
         self._capacity = 0
         self._low = 0
         self._high = 0
@@ -123,10 +123,8 @@ class GrowingColumns:
             self._move(max(_LEAST, len(self) * 5 // 4))
 
     def _kept(self) -> Packed:
-        low, high, blocks = self._low, self._high, self._blocks
-        wide, mid, small = blocks.wide[:, low:high], blocks.mid[:, low:high], blocks.small[:, low:high]
-        wide.flags.writeable = mid.flags.writeable = small.flags.writeable = False
-        return Packed(wide, mid, small)
+        low, high, blocks = self._low, self._high, self._readable
+        return Packed(blocks.wide[:, low:high], blocks.mid[:, low:high], blocks.small[:, low:high])
 
     def _move(self, capacity: int) -> None:
         length, larger = len(self), Packed.empty_room(capacity)
@@ -135,6 +133,9 @@ class GrowingColumns:
         larger.mid[:, :length] = kept.mid
         larger.small[:, :length] = kept.small
         self._blocks, self._capacity = larger, capacity
+        self._readable = Packed(larger.wide.view(), larger.mid.view(), larger.small.view())
+        for block in (self._readable.wide, self._readable.mid, self._readable.small):
+            block.flags.writeable = False
         self._low, self._high = 0, length
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cuzk_top import gpu_rows, stages
 from cuzk_top.columns import Packed
-from cuzk_top.growing import GrowingColumns
+from cuzk_top.growing import TAKEN_OVER, GrowingColumns
 from cuzk_top.model import Columns, RowData, SpanRecord
 
 RowKey = tuple[int, int, int]
@@ -61,12 +61,12 @@ class SpanRows:
         self._lanes: dict[int, stages.Lane] = {}
 
     def add(self, keys: NDArray[np.int64], columns: Packed) -> None:
-        """Append spans in order of their ends, none of which is before its start.
+        """Append spans, none of which ends before its start; those of a key in order of their ends.
 
         `keys`: of each span, place << 40 | track << 8 | depth.
         """
         self.kept += len(columns)
-        if len(keys) > 1 and bool((keys[1:] != keys[:-1]).any()):
+        if bool((keys[1:] < keys[:-1]).any()):
             order = keys.argsort(kind="stable")
             keys, columns = keys[order], columns.take(order)
         start, end = columns.start_ns, columns.end_ns
@@ -81,7 +81,8 @@ class SpanRows:
             if row is None:
                 row = self._row((packed >> 40, packed >> 8 & 0xFFFFFFFF, packed & 0xFF))
                 self._packed_keys[packed] = row
-            if fine and starts[i] >= row.last_end and row.saved is None:
+            few = edges[i + 1] - edges[i] < TAKEN_OVER
+            if fine and few and starts[i] >= row.last_end and row.saved is None:
                 row.spans.append_packed(columns, edges[i], edges[i + 1])
                 row.last_end = lasts[i]
                 row.view = None
@@ -89,25 +90,28 @@ class SpanRows:
                 self._put(row.key, columns.take(slice(edges[i], edges[i + 1])))
 
     def add_overlapping(self, places: NDArray[np.int64], columns: Columns) -> None:
-        """Put spans of devices, in order of their starts, into the rows of their lanes, each where there is
-        room.
+        """Put spans of devices, in order of their starts, into the rows of their lanes, each at the first
+        depth where there is room.
         """
-        self.kept += len(columns)
         low = int(places.min())
         small = places - low
         if int(small.max()) <= 0xFFFF:  # sorted in linear time
             small = small.astype(np.uint16)
         order = small.argsort(kind="stable")
         places, columns = places[order], columns.take(order)
-        edges = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), len(places)]
+        start, end = columns.start_ns, columns.end_ns
+        same = places[1:] == places[:-1]
+        edges = [0, *((~same).nonzero()[0] + 1).tolist(), len(places)]
+        overlap = set(places[1:][(start[1:] < end[:-1]) & same].tolist())
+        depth = np.zeros(len(places), np.int64)
         for first, beyond in pairwise(edges):
             place = int(places[first])
-            rows = self._by_place.get(place, [])
-            part = columns.take(slice(first, beyond))
-            free = [row.last_end for row in rows]
-            for depth, mine in enumerate(gpu_rows.split_by_depth(part, free)):
-                if len(mine):
-                    self._put((place, 0, depth), mine)
+            free = [row.last_end for row in self._by_place.get(place, ())]
+            if place in overlap or (free and start[first] < free[0]):
+                depth[first:beyond] = gpu_rows.depths(
+                    start[first:beyond].tolist(), end[first:beyond].tolist(), free
+                )
+        self.add(places << 40 | depth, Packed.of(columns))
 
     def adopt(self, key: RowKey, columns: Columns, longest_ns: int) -> bool:
         """Make spans of a file a row as they lie, if they are in order, there are none yet, and no time is

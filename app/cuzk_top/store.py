@@ -147,6 +147,9 @@ class Store:
 
     def _add(self, columns: Packed) -> bool:
         """Take in new records; whether there were some of devices among them."""
+        start, end = columns.start_ns, columns.end_ns
+        if bool((end < start).any()):
+            columns = columns.replace(end_ns=np.maximum(start, end))
         groups = _GROUP[columns.kind]
         counts = np.bincount(groups, minlength=_NO_GROUP).tolist()
         parts = [
@@ -167,9 +170,6 @@ class Store:
         return on_gpu is not None
 
     def _add_host(self, columns: Packed) -> None:
-        start, end = columns.start_ns, columns.end_ns
-        if bool((end < start).any()):
-            columns = columns.replace(end_ns=np.maximum(start, end))
         self._count(columns)
         places = self._lane_of.take(columns.name, mode="clip")
         held = places == stages.HELD_PLACE
