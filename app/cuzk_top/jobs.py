@@ -10,7 +10,7 @@ import numpy as np
 from cuzk_top import history
 from cuzk_top.history import Past
 from cuzk_top.model import RowData, Snapshot, SpanRecord
-from cuzk_top.proofs import LANE, Proof, parts, proofs
+from cuzk_top.proofs import LANE, Parts, Proof, parts, proofs
 
 SHOWN = 100
 """Jobs given, the newest: a pane is no archive."""
@@ -73,18 +73,22 @@ class _Usual:
 
 
 def jobs(
-    snapshot: Snapshot, past: Past | None = None, deadlines: Mapping[str, int] | None = None
+    snapshot: Snapshot,
+    past: Past | None = None,
+    deadlines: Mapping[str, int] | None = None,
+    seen: Parts | None = None,
 ) -> list[Job]:
     """The newest `SHOWN` jobs, by start.
 
     What is usual comes from `past`, and without it from this trace's finished proofs. `deadlines`: kind ->
-    nanoseconds from a job's start within which it is due.
+    nanoseconds from a job's start within which it is due. `seen`: what is remembered of this session's proofs
+    from call to call.
     """
     known = proofs(snapshot, SHOWN)
     if not known:
         return []
     kind = circuit(snapshot)
-    usual = _usual(snapshot, known, past)
+    usual = _usual(snapshot, known, past, seen or Parts())
     due = (deadlines or {}).get(kind)
     running = [proof for proof in known if proof.end_ns is None]
     now_open = [(row, record) for row in snapshot.rows if (record := _at(row, snapshot)) is not None]
@@ -124,13 +128,13 @@ def _state(snapshot: Snapshot, proof: Proof) -> str:
     return "failed" if over and any(CRASHED in problem for problem in snapshot.problems) else "running"
 
 
-def _usual(snapshot: Snapshot, known: Sequence[Proof], past: Past | None) -> _Usual:
+def _usual(snapshot: Snapshot, known: Sequence[Proof], past: Past | None, seen: Parts) -> _Usual:
     if past is not None and past.median_ns is not None:
         return _Usual(past.median_ns, past.stages)
     finished = [proof for proof in known if proof.end_ns is not None and not proof.failed][-COMPARED:]
     if not finished:
         return _Usual(None, {})
-    spent = [parts(snapshot, proof)[0] for proof in finished]
+    spent = seen.of(snapshot, finished)
     lengths = [proof.end_ns - proof.start_ns for proof in finished if proof.end_ns is not None]
     return _Usual(history.median(lengths), history.medians(spent))
 

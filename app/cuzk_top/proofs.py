@@ -6,7 +6,7 @@ Time after the snapshot's play head does not count: a proof across it runs, one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,6 +124,29 @@ def parts(snapshot: Snapshot, proof: Proof) -> tuple[dict[str, int], set[str]]:
             sums[text] = sums.get(text, 0) + time
         running |= {_text(snapshot, number) for number in np.unique(name[end > now]).tolist()}
     return sums, running
+
+
+class Parts:
+    """`parts` of many proofs again and again: those of a finished one are looked up once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int, int], dict[str, int]] = {}
+
+    def of(self, snapshot: Snapshot, among: Sequence[Proof]) -> list[dict[str, int]]:
+        """Of each of some finished proofs the time of its parts. Those of others are forgotten."""
+        known, self._known = self._known, {}
+        found = []
+        for proof in among:
+            assert proof.end_ns is not None
+            key = (proof.track, proof.depth, proof.start_ns, proof.end_ns)
+            spent = known.get(key)
+            if spent is None:
+                spent = parts(snapshot, proof)[0]
+            track = snapshot.session.tracks.get(proof.track)
+            if track is not None and track.kind != "async":  # there, what a proof holds may end after it
+                self._known[key] = spent
+            found.append(spent)
+        return found
 
 
 def _text(snapshot: Snapshot, name: int) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cuzk_top.ghost import Ghost
     from cuzk_top.history import Past
     from cuzk_top.jobs import Job
+    from cuzk_top.proofs import Parts
 
 EVERY_NS = 2_000_000_000
 """While a session runs or plays, at most once in so long: what it says is read, not watched."""
@@ -171,10 +172,13 @@ class Analysing:
     def __init__(self, deadlines: Mapping[str, int]) -> None:
         self._deadlines = deadlines
         self._past: tuple[Mapping[str, str], Past] | None = None
+        self._parts: Parts | None = None
 
     def __call__(self, snapshot: Snapshot, part: Interval | None) -> Insight:
         from cuzk_top import ghost, history, jobs, proofs, stalls  # noqa: PLC0415 - after the first frame
 
+        if self._parts is None:
+            self._parts = proofs.Parts()
         meta = snapshot.session.meta
         if self._past is None or self._past[0] != meta:
             self._past = (meta, history.read(meta))
@@ -184,7 +188,7 @@ class Analysing:
         ]
         return Insight(
             stalls.analyse(snapshot, part),
-            tuple(jobs.jobs(snapshot, past, self._deadlines)),
+            tuple(jobs.jobs(snapshot, past, self._deadlines, self._parts)),
             ghost.last_proof(snapshot),
             past,
             history.totals(snapshot, finished[-1:])[0] if finished else {},

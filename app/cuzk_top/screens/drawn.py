@@ -76,6 +76,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._figures = NO_FIGURES
         self._figured: tuple[object, ...] | None = None
         self._figures_due_ns = 0
+        self._table_of: tuple[int, int] | None = None
         self._table_due_ns = 0
         self._computing = False
         self._notice = ("", NEVER_NS)
@@ -165,15 +166,16 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """Renew the figures if they are of another moment or window; those of large traces in a thread."""
         moment = (self.data.revision, self.data.now_ns)
         key = (moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight)
-        if key == self._figured:
-            return
-        same = self._figured is not None and self._figured[0] == moment
         running = self.controls.mode == "live" and not self.data.ended
-        table = self._figures.table if same or (running and now < self._table_due_ns) else None
-        if table is None:
-            self._table_due_ns = now + TABLE_NS
+        # While a session runs, a table that is not on the screen is left as it is.
+        rests = running and (self.tab != "stages" or now < self._table_due_ns)
+        holds = self._table_of is not None and (rests or self._table_of == moment)
+        table = self._figures.table if holds else None
+        if key == self._figured and holds:
+            return
         if self.data.spans <= INLINE_SPANS:
             self._figured, self._figures = key, compute(self.data, self.view, layout, self.insight, table)
+            self._tabled(moment, now, holds)
         elif not self._computing and now >= self._figures_due_ns:
             self._computing = True
             data, view, insight = self.data, self.view, self.insight
@@ -185,12 +187,18 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             def arrive(figures: Figures) -> None:
                 self._computing = False
                 self._figured, self._figures = key, figures
+                self._tabled(moment, now, holds)
                 done = self._clock()
                 resting = self.controls.mode == "live"
                 self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
                 self._drawn, self._text_due_ns = None, 0
 
             self.run_worker(work, thread=True, group="figures")
+
+    def _tabled(self, moment: tuple[int, int], now: int, held: bool) -> None:
+        """Remember of which moment a new stage table is, and when the next is due."""
+        if not held:
+            self._table_of, self._table_due_ns = moment, now + TABLE_NS
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
