@@ -10,10 +10,10 @@ from collections.abc import Callable
 from cuzk_top.columns import samples
 from cuzk_top.model import Batch, Columns, Name, Session, Track
 
-PERIOD_NS = 100_000_000
+PERIOD_NS = 200_000_000
 SLOW_PERIOD_NS = 500_000_000
 MANY_THREADS = 64
-"""Above this many threads a sample costs the kernel a walk over all of them: 2 Hz instead of 10."""
+"""Above this many threads a sample costs the kernel a walk over all of them: 2 Hz instead of 5."""
 
 GIB = float(1 << 30)
 COUNTERS = ("host.minflt", "host.majflt", "host.cpu", "host.rss")
