@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top.model import FLAG_ERR, KIND_ASYNC, KIND_SPAN, Batch, Columns, Name, Session, Track
-from cuzk_top.proofs import Proof, parts, proofs
+from cuzk_top.proofs import Parts, Proof, parts, proofs
 from cuzk_top.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
@@ -49,6 +49,16 @@ def test_parts_of_a_proof():
     msms = {"msm.h": 180, "msm.l": 60, "msm.a": 50, "msm.b_g1": 50, "msm.b_g2": 110}
     wanted = {"synthesis": 238, "quotient": 220, **msms, "finalize": 8}
     assert parts(whole, proofs(whole)[0]) == ({name: ms * MS for name, ms in wanted.items()}, set())
+
+
+def test_what_is_remembered_of_finished_proofs_is_what_a_look_would_find():
+    seen = Parts()
+    for until in (150, 260, 330, 420):
+        snapshot = build.snapshot_of(build.proofs(4, scale=1.0, until_ms=until), until)
+        finished = [proof for proof in proofs(snapshot) if proof.end_ns is not None]
+        wanted = [parts(snapshot, proof)[0] for proof in finished]
+        assert finished and seen.of(snapshot, finished) == wanted
+        assert seen.of(replace(snapshot, rows=()), finished) == wanted, "not looked up again"
 
 
 def store_of(*rows: tuple[int, int, str, int, int, int], kinds: dict[int, str] | None = None) -> Store:

@@ -273,13 +273,13 @@ def test_rows_never_overlap_whatever_comes(batches):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40))))
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
 def test_growing_arrays_behave_like_a_list(steps):
     growing = Growing({"x": np.dtype(np.int64)})
     model: list[int] = []
     views = []
     count = 0
-    for add, drop in steps:
+    for add, drop, cut in steps:
         new = list(range(count, count + add))
         count += add
         growing.append({"x": np.array(new, np.int64)})
@@ -289,6 +289,10 @@ def test_growing_arrays_behave_like_a_list(steps):
         growing.drop(drop)
         del model[:drop]
         assert growing["x"].tolist() == model
+        if cut < len(model):  # others come in place of the last
+            growing.cut(cut)
+            del model[cut:]
+            assert growing["x"].tolist() == model
         assert len(growing) == len(model)
     assert all(view.tolist() == expected for view, expected in views)
 

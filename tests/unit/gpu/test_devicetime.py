@@ -50,6 +50,29 @@ def test_a_union_that_grows_equals_one_made_at_once(batches: list[Pairs], low: i
     assert [view.within(-1, 200) for view, _ in frozen] == [count for _, count in frozen]
 
 
+@given(st.lists(st.tuples(PAIRS, st.integers(0, 4)), max_size=6))
+def test_what_reaches_back_leaves_the_first_closed_ones(batches: list[tuple[Pairs, int]]) -> None:
+    """However many are held back: closed ones and the tail are the union, and what was handed out stays."""
+    grown = Intervals()
+    so_far: set[int] = set()
+    handed: list[tuple[Covered, set[int]]] = []
+    for pairs, hold in batches:
+        before = [view.tolist() for view in grown.closed]
+        late = grown.add(*arrays(pairs), hold)
+        so_far |= moments(pairs)
+        now = grown.covered()
+        after = [view.tolist() for view in grown.closed]
+        keep = len(before[0]) if late is None else late
+        assert [ends[:keep] for ends in after] == [ends[:keep] for ends in before]
+        assert not pairs or (now.tail is not None and len(now.tail[0]) <= hold + 1)
+        handed.append((now, set(so_far)))
+    for view, wanted in handed:
+        assert view.tail is not None
+        start, end = np.append(view.start, view.tail[0]), np.append(view.end, view.tail[1])
+        assert moments(list(zip(start.tolist(), end.tolist(), strict=True))) == wanted
+        assert bool((start[1:] > end[:-1]).all()), "disjoint, in order, and none touches the next"
+
+
 @given(PAIRS, PAIRS, st.integers(0, 70), st.integers(0, 70))
 def test_kernel_copy_only_and_idle_add_up(kernels: Pairs, copies: Pairs, low: int, high: int) -> None:
     ran, worked = Intervals(), Intervals()
