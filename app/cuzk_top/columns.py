@@ -1,8 +1,7 @@
 """Records as columns: which there are, their types, and how parts of them are taken and put together.
 
-`Columns` holds one array a column. `Packed` holds the same in three blocks, one a size of number: what a
-source yields ten times a second is small, so what it costs is calls, and a block is moved in one where its
-columns take five.
+`Columns` holds one array a column. `Packed` holds the same in one block: what a source yields ten times a
+second is small, so what it costs is calls, and a block is moved in one where its columns take fifteen.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -163,123 +162,107 @@ _arrays: Callable[[Columns], tuple[NDArray[Any], ...]] = attrgetter(*COLUMN_TYPE
 _EMPTY = Columns(*(np.empty(0, kind) for kind in COLUMN_TYPES.values()))
 
 
-# The columns of each block, and their rows in it.
-WIDE = ("start_ns", "end_ns", "a0", "a1", "id", "parent", "seq")
-MID = ("track", "name", "corr", "minflt", "majflt")
-SMALL = ("kind", "flags", "depth")
-START, END, A0, A1, ID, PARENT, SEQ = range(len(WIDE))
-TRACK, NAME, CORR, MINFLT, MAJFLT = range(len(MID))
-KIND, FLAGS, DEPTH = range(len(SMALL))
-_PLACES = {
-    name: (block, row)
-    for block, names in (("wide", WIDE), ("mid", MID), ("small", SMALL))
-    for row, name in enumerate(names)
+_FIELDS: dict[str, tuple[int, type[np.generic], int, int]] = {
+    "start_ns": (0, np.int64, 0, 1),
+    "end_ns": (1, np.int64, 0, 1),
+    "a0": (2, np.int64, 0, 1),
+    "a1": (3, np.int64, 0, 1),
+    "id": (4, np.uint64, 0, 1),
+    "parent": (5, np.uint64, 0, 1),
+    "seq": (6, np.uint64, 0, 1),
+    "name": (7, np.uint32, 0, 2),
+    "track": (7, np.uint32, 1, 2),
+    "corr": (8, np.uint32, 0, 2),
+    "minflt": (8, np.uint32, 1, 2),
+    "majflt": (9, np.uint32, 0, 2),
+    "kind": (9, np.uint8, 4, 8),
+    "flags": (9, np.uint8, 5, 8),
+    "depth": (9, np.uint8, 6, 8),
 }
-_UNSIGNED = frozenset(("id", "parent", "seq"))
-_ALL_BITS = (1 << 64) - 1
+"""Of each column of `Packed`: the row of the block, how that is read, the first value in it and the step."""
+_WORDS = 10
 _set = object.__setattr__
 
 
 class Packed(Columns):
-    """Columns in blocks: `wide` int64 of shape (7, rows), `mid` uint32 (5, rows), `small` uint8 (3, rows).
+    """Columns in one `block`, int64 of shape (10, rows): narrow columns share a row. Little-endian.
 
-    A column is a view of its block, made when it is first asked for.
+    A column is a view of the block, made when it is first asked for.
     """
 
-    __slots__ = ("mid", "small", "wide")
+    __slots__ = ("block",)
 
-    wide: Int64s
-    mid: NDArray[np.uint32]
-    small: NDArray[np.uint8]
+    block: Int64s
 
-    def __init__(self, wide: Int64s, mid: NDArray[np.uint32], small: NDArray[np.uint8]) -> None:
-        _set(self, "wide", wide)
-        _set(self, "mid", mid)
-        _set(self, "small", small)
+    def __init__(self, block: Int64s) -> None:
+        _set(self, "block", block)
 
     def __len__(self) -> int:
-        return int(self.wide.shape[1])
+        return int(self.block.shape[1])
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         # Reached for columns whose slot is still empty. Two threads may both fill one, with the same.
-        if name not in _PLACES:
+        if name not in _FIELDS:
             raise AttributeError(name)
-        block, row = _PLACES[name]
-        values: NDArray[Any] = getattr(self, block)[row]
-        if name in _UNSIGNED:
-            values = values.view(np.uint64)
+        row, kind, first, step = _FIELDS[name]
+        values: NDArray[Any] = self.block[row].view(kind)[first::step]
         _set(self, name, values)
         return values
+
+    @property
+    def told(self) -> NDArray[np.uint32]:
+        """kind, flags and depth in one word, from the lowest byte on."""
+        words: NDArray[np.uint32] = self.block[9].view(np.uint32)[1::2]
+        return words
 
     def take(self, which: Any) -> "Packed":
         """As `Columns.take`."""
         if isinstance(which, slice):
-            return Packed(self.wide[:, which], self.mid[:, which], self.small[:, which])
+            if which.step is None:
+                return Packed(self.block[:, which])
+            which = np.arange(*which.indices(len(self)))
         which = np.asarray(which)
         if which.dtype == bool:
             (which,) = which.nonzero()
-        return Packed(*(block.take(which, axis=1) for block in (self.wide, self.mid, self.small)))
+        return Packed(self.block.take(which, axis=1))
 
     def row(self, i: int) -> dict[str, Any]:
         """As `Columns.row`."""
-        values = dict(zip(WIDE, self.wide[:, i].tolist(), strict=True))
-        for name in _UNSIGNED:
-            values[name] &= _ALL_BITS
-        values.update(zip(MID, self.mid[:, i].tolist(), strict=True))
-        values.update(zip(SMALL, self.small[:, i].tolist(), strict=True))
-        return values
+        return {name: getattr(self, name).item(i) for name in COLUMN_TYPES}
 
     def replace(self, **columns: NDArray[Any]) -> "Packed":
-        """As `Columns.replace`; blocks that nothing changes in are shared."""
-        changed = {_PLACES[name][0] for name in columns}
-        made = Packed(
-            self.wide.copy() if "wide" in changed else self.wide,
-            self.mid.copy() if "mid" in changed else self.mid,
-            self.small.copy() if "small" in changed else self.small,
-        )
+        """As `Columns.replace`."""
+        made = Packed(self.block.copy())
         for name, values in columns.items():
             getattr(made, name)[:] = values
         return made
 
     @staticmethod
     def zeros(count: int) -> "Packed":
-        """Rows to be filled in: nobody else has seen these blocks."""
-        return Packed(
-            np.zeros((len(WIDE), count), np.int64),
-            np.zeros((len(MID), count), np.uint32),
-            np.zeros((len(SMALL), count), np.uint8),
-        )
+        """Rows to be filled in: nobody else has seen their block."""
+        return Packed(np.zeros((_WORDS, count), np.int64))
 
     @staticmethod
-    def empty_room(count: int) -> "Packed":
+    def room(count: int) -> "Packed":
         """The same with whatever lies in the memory."""
-        return Packed(
-            np.empty((len(WIDE), count), np.int64),
-            np.empty((len(MID), count), np.uint32),
-            np.empty((len(SMALL), count), np.uint8),
-        )
+        return Packed(np.empty((_WORDS, count), np.int64))
 
     @staticmethod
     def of(columns: Columns) -> "Packed":
         """Any columns, packed; those that are come back as they are."""
         if isinstance(columns, Packed):
             return columns
-        return Packed(
-            np.array([getattr(columns, name).astype(np.int64, copy=False) for name in WIDE]),
-            np.array([getattr(columns, name) for name in MID]),
-            np.array([getattr(columns, name) for name in SMALL]),
-        )
+        made = Packed.zeros(len(columns))
+        for name, values in columns.arrays():
+            getattr(made, name)[:] = values
+        return made
 
     @staticmethod
     def joined(parts: "Sequence[Packed]") -> "Packed":
         """The rows of all parts in order; there is at least one."""
         if len(parts) == 1:
             return parts[0]
-        return Packed(
-            np.concatenate([part.wide for part in parts], axis=1),
-            np.concatenate([part.mid for part in parts], axis=1),
-            np.concatenate([part.small for part in parts], axis=1),
-        )
+        return Packed(np.concatenate([part.block for part in parts], axis=1))
 
 
 def samples(
@@ -293,11 +276,10 @@ def samples(
     if not names:
         return _EMPTY
     made = Packed.zeros(len(names))
-    made.wide[START] = start_ns
-    made.wide[END] = end_ns
-    made.wide[A0].view(np.float64)[:] = values
-    made.mid[TRACK] = track
-    made.mid[NAME] = names
-    made.small[KIND] = KIND_COUNTER
-    made.small[FLAGS] = FLAG_F64
+    made.start_ns[:] = start_ns
+    made.end_ns[:] = end_ns
+    made.a0.view(np.float64)[:] = values
+    made.track[:] = track
+    made.name[:] = names
+    made.told[:] = KIND_COUNTER | FLAG_F64 << 8
     return made

@@ -69,10 +69,10 @@ class Growing:
 class GrowingColumns:
     """Records that grow in the same way. Records once appended must not change."""
 
-    __slots__ = ("_blocks", "_capacity", "_first", "_high", "_low", "_readable", "_view")
+    __slots__ = ("_block", "_capacity", "_first", "_high", "_low", "_readable", "_view")
 
     def __init__(self) -> None:
-        self._blocks = self._readable = _NOTHING
+        self._block = self._readable = _NOTHING
         self._capacity = 0
         self._low = 0
         self._high = 0
@@ -106,10 +106,7 @@ class GrowingColumns:
         if high > self._capacity:
             self._move(2 * (high - self._low))
             low, high = self._high, self._high + last - first
-        blocks = self._blocks
-        blocks.wide[:, low:high] = new.wide[:, first:last]
-        blocks.mid[:, low:high] = new.mid[:, first:last]
-        blocks.small[:, low:high] = new.small[:, first:last]
+        self._block[:, low:high] = new.block[:, first:last]
         self._high = high
 
     def drop(self, count: int) -> None:
@@ -123,20 +120,15 @@ class GrowingColumns:
             self._move(max(_LEAST, len(self) * 5 // 4))
 
     def _kept(self) -> Packed:
-        low, high, blocks = self._low, self._high, self._readable
-        return Packed(blocks.wide[:, low:high], blocks.mid[:, low:high], blocks.small[:, low:high])
+        return Packed(self._readable[:, self._low : self._high])
 
     def _move(self, capacity: int) -> None:
-        length, larger = len(self), Packed.empty_room(capacity)
-        kept = self._blocks.take(slice(self._low, self._high))
-        larger.wide[:, :length] = kept.wide
-        larger.mid[:, :length] = kept.mid
-        larger.small[:, :length] = kept.small
-        self._blocks, self._capacity = larger, capacity
-        self._readable = Packed(larger.wide.view(), larger.mid.view(), larger.small.view())
-        for block in (self._readable.wide, self._readable.mid, self._readable.small):
-            block.flags.writeable = False
+        length, larger = len(self), Packed.room(capacity).block
+        larger[:, :length] = self._block[:, self._low : self._high]
+        self._block, self._capacity = larger, capacity
+        self._readable = larger.view()
+        self._readable.flags.writeable = False
         self._low, self._high = 0, length
 
 
-_NOTHING = Packed.zeros(0)
+_NOTHING = Packed.zeros(0).block

@@ -226,7 +226,9 @@ class Recorder:
         both = Packed.joined([said, packed if order is None else packed.take(order)])
         count = len(both)
         arrays: list[pa.Array] = [
-            pa.Array.from_buffers(kind, count, [None, pa.py_buffer(getattr(both, ours))])
+            pa.Array.from_buffers(
+                kind, count, [None, pa.py_buffer(np.ascontiguousarray(getattr(both, ours)))]
+            )
             for kind, ours in zip(_SCHEMA.types, FILE_COLUMNS.values(), strict=False)
         ]
         ends = np.empty(count + 1, np.int32)

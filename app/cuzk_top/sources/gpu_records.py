@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top import columns
 from cuzk_top.columns import Packed
 from cuzk_top.model import Track
 from cuzk_tracer import layout, reader
@@ -35,20 +34,19 @@ class GpuTracks:
 
         `made` has the record's own fields in the columns of their names; `bits` are the records' `track`.
         """
-        which = reader.IS_GPU[made.small[columns.KIND]].nonzero()[0]
+        which = reader.IS_GPU[made.kind].nonzero()[0]
         if not len(which):
             return
-        mid = made.mid
         # Device in the low half of the high word, context above it, stream in the low word.
-        where = mid[columns.MAJFLT].take(which).astype(np.uint64) << np.uint64(32)
-        where |= mid[columns.MINFLT].take(which)
+        where = made.majflt.take(which).astype(np.uint64) << np.uint64(32)
+        where |= made.minflt.take(which)
         where[where >> np.uint64(32) & np.uint64(0xFFFF) == layout.NO_DEVICE] = _NOWHERE
         tracks = {key: self._track(key >> 32 & 0xFFFF, key >> 48, key & 0xFFFFFFFF) for key in _once(where)}
         for key, track in tracks.items():
-            mid[columns.TRACK, which[where == np.uint64(key)]] = track
-        mid[columns.MINFLT, which] = 0
-        mid[columns.MAJFLT, which] = 0
-        made.small[columns.FLAGS, which] = 0  # those bits are a slot's number
+            made.track[which[where == np.uint64(key)]] = track
+        made.minflt[which] = 0
+        made.majflt[which] = 0
+        made.flags[which] = 0  # those bits are a slot's number
         made.id[which] = 0
         launcher = self._launchers[bits.take(which) & layout.TRACK_MASK]
         number = made.parent.take(which) & np.uint64(0xFFFFFFFF)

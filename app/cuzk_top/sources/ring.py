@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top import columns
 from cuzk_top.columns import Packed
 from cuzk_top.demangle import readable
 from cuzk_top.errors import RingError
@@ -40,11 +39,10 @@ AHEAD_NS = 1_000_000_000
 # What lies where in a record, counted in words of 64 and of 32 bits.
 _FIELDS = {name: offset for name, offset, _ in layout.RECORD}
 _LONG = [_FIELDS[name] // 8 for name in ("t0", "t1", "a0", "a1")]
-_SHORT = [_FIELDS[name] // 4 for name in ("name", "corr", "minflt", "majflt")]
-_ID, _PARENT, _TOLD = (_FIELDS[name] // 4 for name in ("id", "parent", "kind"))
+_NAME, _ID, _PARENT, _TOLD, _MINFLT, _MAJFLT, _CORR = (
+    _FIELDS[name] // 4 for name in ("name", "id", "parent", "kind", "minflt", "majflt", "corr")
+)
 """`told` is kind, depth and track in one word, from the lowest byte on."""
-assert columns.WIDE[:4] == ("start_ns", "end_ns", "a0", "a1")
-assert columns.MID[1:] == ("name", "corr", "minflt", "majflt")
 
 _TRACK_FLAGS = (
     (layout.TRACK_F64, FLAG_F64),
@@ -54,11 +52,11 @@ _TRACK_FLAGS = (
     (layout.TRACK_F64_A1, FLAG_F64_A1),
 )
 _FLAGS = np.array(
-    [sum(ours for theirs, ours in _TRACK_FLAGS if bits << 11 & theirs) for bits in range(32)], np.uint8
+    [sum(ours for theirs, ours in _TRACK_FLAGS if bits << 11 & theirs) for bits in range(32)], np.uint32
 )
 """By the upper five bits of a record's track: all flags but FLAG_ERR, which is the kind's upper bit."""
 assert FLAG_ERR == 1 and layout.KIND_ERR == 0x80
-_OPEN_FLAGS = np.array([0, FLAG_F64_A1, FLAG_F64, FLAG_F64 | FLAG_F64_A1], np.uint8)
+_OPEN_FLAGS = np.array([0, FLAG_F64_A1, FLAG_F64, FLAG_F64 | FLAG_F64_A1], np.uint32)
 """By the upper two bits of an open span's name."""
 assert layout.OPEN_F64_A1 == 1 << 30 and layout.OPEN_F64 == 1 << 31
 
@@ -214,18 +212,20 @@ class RingSource:
         count = len(track)
         made = Packed.zeros(count)
         words32 = words64.view(np.uint32)
-        made.wide[: columns.A1 + 1] = words64.T[_LONG].view(np.int64)
-        made.mid[columns.TRACK] = track
-        made.mid[columns.NAME :] = words32.T[_SHORT]
+        made.block[:4] = words64.T[_LONG].view(np.int64)  # start_ns, end_ns, a0, a1
+        made.track[:] = track
+        made.name[:] = words32[:, _NAME]
+        made.corr[:] = words32[:, _CORR]
+        made.minflt[:] = words32[:, _MINFLT]
+        made.majflt[:] = words32[:, _MAJFLT]
         made.id[:] = _unique(track, words32[:, _ID])
         made.parent[:] = _unique(track, words32[:, _PARENT])
         made.seq[:] = np.arange(self._seq, self._seq + count, dtype=np.uint64)
         self._seq += count
         told = words32[:, _TOLD]
         kind = told & layout.KIND_MASK
-        made.small[columns.KIND] = kind
-        made.small[columns.DEPTH] = told >> 8 & 0xFF
-        made.small[columns.FLAGS] = _FLAGS[told >> 27] | (told >> 7 & 1)
+        flags = _FLAGS[told >> 27] | (told >> 7 & 1)
+        made.told[:] = kind | flags << 8 | (told & 0xFF00) << 8
         self._gpu.place(made, told >> np.uint32(16))
         overlapping = (kind == KIND_ASYNC).nonzero()[0]
         if len(overlapping):
@@ -263,14 +263,12 @@ def _open(stacks: Sequence[reader.Rows], tracks: Sequence[int], now: int) -> Col
     track = np.array(tracks, np.uint64).repeat([len(stack) for stack in stacks])
     made = Packed.zeros(len(rows))
     name = rows["name"]
-    made.wide[columns.START] = rows["t0"]
-    np.maximum(made.wide[columns.START], now, out=made.wide[columns.END])
-    made.wide[columns.A0], made.wide[columns.A1] = rows["a0"], rows["a1"]
-    made.mid[columns.TRACK] = track
-    made.mid[columns.NAME] = name & layout.OPEN_NAME_MASK
-    made.small[columns.KIND] = KIND_SPAN
-    made.small[columns.FLAGS] = FLAG_OPEN | _OPEN_FLAGS[name >> 30]
-    made.small[columns.DEPTH] = depth
+    made.start_ns[:] = rows["t0"]
+    np.maximum(made.start_ns, now, out=made.end_ns)
+    made.a0[:], made.a1[:] = rows["a0"], rows["a1"]
+    made.track[:] = track
+    made.name[:] = name & layout.OPEN_NAME_MASK
+    made.told[:] = KIND_SPAN | (FLAG_OPEN | _OPEN_FLAGS[name >> 30]) << 8 | depth << 16
     number = _unique(track, rows["id"])
     made.id[:] = number
     made.parent[1:] = number[:-1]

@@ -1,4 +1,4 @@
-"""Columns in blocks do what columns one by one do; arrays that grow do what lists do."""
+"""Columns in a block do what columns one by one do; arrays that grow do what lists do."""
 
 from __future__ import annotations
 
