@@ -6,10 +6,11 @@ open. Count, median and p95 are of finished spans; totals include the running on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cuzk_top import stages
 from cuzk_top.device_stages import Block, Proofs, device_stages
@@ -102,7 +103,8 @@ def _child_time(snapshot: Snapshot) -> dict[int, int]:
     spent: dict[int, int] = {}
     by_track: dict[int, list[RowData]] = {}
     for row in snapshot.rows:
-        by_track.setdefault(row.track, []).append(row)
+        if not stages.has_work(row.lane) and not stages.is_derived(row.lane):
+            by_track.setdefault(row.track, []).append(row)
     for members in by_track.values():
         for child in members:
             starts, ends, _ = begun(child, now)
@@ -111,21 +113,29 @@ def _child_time(snapshot: Snapshot) -> dict[int, int]:
                 starts = np.append(starts, child.open.start_ns)
                 ends = np.append(ends, now)
                 depths = np.append(depths, child.open.depth)
-            if len(starts):
-                for parent in (row for row in members if row.depth < child.depth):
-                    _charge(parent, (starts, ends, depths), now, spent, len(snapshot.session.names))
+            above = [row for row in members if row.depth < child.depth]
+            # Most lie in a span of their own lane, the next one out.
+            above.sort(key=lambda row: (row.lane.key != child.lane.key, -row.depth))
+            for parent in above:
+                if not len(starts):
+                    break
+                found = _charge(parent, (starts, ends, depths), now, spent, len(snapshot.session.names))
+                if found.any():
+                    starts, ends, depths = starts[~found], ends[~found], depths[~found]
     return spent
 
 
 def _charge(
     parent: RowData, children: tuple[Int64s, Int64s, Int64s], now: int, spent: dict[int, int], most: int
-) -> None:
-    """Add to `spent` the time of children (starts, ends, depths) that falls to spans of this row.
+) -> NDArray[np.bool_]:
+    """Add to `spent` the time of children (starts, ends, depths) that falls to spans of this row; which those
+    are.
 
     Names from `most` on count as one.
     """
     starts, ends, depths = children
     columns = parent.columns
+    found = np.zeros(len(starts), bool)
     if len(columns):
         index = np.searchsorted(columns.start_ns, starts, "right") - 1
         held = np.maximum(index, 0)
@@ -137,10 +147,13 @@ def _charge(
             totals = np.bincount(names, weights=lengths)
             for name in np.flatnonzero(totals).tolist():
                 spent[name] = spent.get(name, 0) + int(totals[name])
+            found |= inside
     opened = parent.open
     if opened is not None:
         inside = (starts >= opened.start_ns) & (depths == opened.depth + 1)
         spent[opened.name_id] = spent.get(opened.name_id, 0) + int((ends - starts)[inside].sum())
+        found |= inside
+    return found
 
 
 def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list[Block]) -> list[Stage]:
@@ -150,6 +163,9 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list
     for row in snapshot.rows:
         lanes.setdefault(row.lane.key, len(lanes))
     parents = {text: _prefix(text, names) for text in names}
+    children: dict[str, list[str]] = {}
+    for text, parent in parents.items():
+        children.setdefault(parent, []).append(text)
     table: list[Stage] = []
 
     def add(text: str, indent: int) -> None:
@@ -174,7 +190,7 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list
                 entry.points_ns / entry.points if entry.points > 0 else None,
             )
         )
-        inside = [t for t in names if text and parents[t] == text]  # roots have no name for a parent
+        inside = children.get(text, ()) if text else ()  # roots have no name for a parent
         for child in sorted(inside, key=lambda t: sums[names[t]].first_ns):
             add(child, indent + 1)
 
@@ -192,10 +208,9 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list
     return table
 
 
-def _prefix(text: str, names: Iterable[str]) -> str:
+def _prefix(text: str, names: Container[str]) -> str:
     """The longest other name that is a dotted prefix of `text`, or nothing."""
     parts = text.split(".")
-    present = set(names)
     return next(
-        (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if ".".join(parts[:n]) in present), ""
+        (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if ".".join(parts[:n]) in names), ""
     )

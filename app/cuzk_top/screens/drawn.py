@@ -40,6 +40,8 @@ INLINE_SPANS = 50_000
 """Figures of more spans are computed in a thread: they would take longer than a frame may."""
 FIGURES_REST = 20
 """While live, the thread rests so many times as long as it worked."""
+TABLE_REST = 100
+"""The same of a stage table, in a thread or not: a hundredth of a core."""
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
@@ -189,7 +191,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
                 self._figured, self._figures = key, figures
                 self._tabled(moment, now, holds)
                 done = self._clock()
-                resting = self.controls.mode == "live"
+                # The table has a rest of its own; the other figures need not wait for that.
+                resting = self.controls.mode == "live" and holds
                 self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
                 self._drawn, self._text_due_ns = None, 0
 
@@ -198,7 +201,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _tabled(self, moment: tuple[int, int], now: int, held: bool) -> None:
         """Remember of which moment a new stage table is, and when the next is due."""
         if not held:
-            self._table_of, self._table_due_ns = moment, now + TABLE_NS
+            done = self._clock()
+            self._table_of, self._table_due_ns = moment, max(now + TABLE_NS, done + TABLE_REST * (done - now))
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""

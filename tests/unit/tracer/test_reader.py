@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cuzk_tracer import layout, reader
+from cuzk_tracer.ring_input import Input
 
 
 def stepper(runtime):
@@ -60,6 +61,25 @@ def test_loss_is_counted_to_the_last_record(runtime):
         poll = late.poll()
         assert (len(poll.records[0][1]), poll.lost) == (full, 0)
         assert poll.skipped + full == late.written(), "what it came too late for is told apart"
+
+
+def test_a_thread_that_did_nothing_is_not_read_again(runtime, monkeypatch):
+    process, path, step = stepper(runtime)
+    reads = []
+    plain = Input.read
+    monkeypatch.setattr(Input, "read", lambda file, *place: reads.append(place) or plain(file, *place))
+    with reader.Ring(path) as ring:
+        step(3)
+        assert [len(rows) for _, rows in ring.poll().records] == [3]
+        for _ in range(2):
+            reads.clear()
+            poll = ring.poll()
+            assert (poll.records, poll.open, poll.lost, poll.alive) == ([], [], 0, True)
+            # The header before and after the slots' headers, and the metadata; an anchor may have come.
+            assert len(reads) in (4, 6)
+        step(2)
+        assert [rows["a0"].tolist() for _, rows in ring.poll().records] == [[3, 4]]
+        assert ring.position() == {0: 5} and process.poll() is None
 
 
 def test_reading_while_it_is_written(runtime):
