@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from cuzk_top import theme
+from cuzk_top import heap, theme
 
 if TYPE_CHECKING:
     from cuzk_top.facts import SessionControls
@@ -35,5 +35,6 @@ def show(controls: SessionControls, args: argparse.Namespace, view: ViewState | 
     """Open the session screen, at `view` if there is one, until it is left; "quit" or "stop"."""
     from cuzk_top.app import CuzkTop  # noqa: PLC0415 - the screen's libraries load only where there is a screen
 
+    heap.give_back()
     controls.deadlines = dict(args.deadline)
     return CuzkTop(controls, skin(args), view=view).run() or "quit"
