@@ -1,8 +1,8 @@
 """The C library's heap: memory of large arrays goes back to the system when they are freed.
 
 glibc takes large blocks from the system one by one, but after the first was freed it keeps ever larger ones
-in its heap, up to 32 MiB, where a small block behind a hole keeps the hole. An analysis every few seconds then
-leaves a viewer far larger than what it holds.
+in its heap, up to 32 MiB, where a small block behind a hole keeps the hole. An analysis every few seconds
+then leaves a viewer far larger than what it holds.
 """
 
 from __future__ import annotations
