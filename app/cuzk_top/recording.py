@@ -222,15 +222,19 @@ class Recorder:
         said.name[:] = said.track[:] = number
         said.start_ns[:] = said.end_ns[:] = start
         said.a1[:] = a1
-        packed = Packed.of(rows)
-        both = Packed.joined([said, packed if order is None else packed.take(order)])
-        count = len(both)
-        arrays: list[pa.Array] = [
-            pa.Array.from_buffers(
-                kind, count, [None, pa.py_buffer(np.ascontiguousarray(getattr(both, ours)))]
+        count = len(notes) + len(rows)
+        arrays: list[pa.Array] = []
+        for ours in FILE_COLUMNS.values():
+            values = np.empty(count, COLUMN_TYPES[ours])
+            values[: len(notes)] = getattr(said, ours)
+            column = getattr(rows, ours)
+            if order is None:
+                values[len(notes) :] = column
+            else:
+                np.take(column, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
+            arrays.append(
+                pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
             )
-            for kind, ours in zip(_SCHEMA.types, FILE_COLUMNS.values(), strict=False)
-        ]
         ends = np.empty(count + 1, np.int32)
         ends[0] = 0
         ends[1 : len(texts) + 1] = np.cumsum([len(text) for text in texts])

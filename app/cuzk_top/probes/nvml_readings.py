@@ -62,15 +62,16 @@ def _pcie(library: Any, handle: Any) -> Values:
 
 
 READINGS: tuple[Reading, ...] = (
-    Reading("utilisation", 0.2, _utilisation, ("util",)),  # NVML's own is a 5 Hz figure
+    Reading("utilisation", 0.5, _utilisation, ("util",)),  # 2.2 ms, for a cross-check
     Reading("memory", 0.2, _memory, ("memory",)),
-    Reading("power", 0.2, _power, ("power",)),
-    Reading("SM clock", 0.2, _clock, ("clock",)),
+    Reading("power", 0.5, _power, ("power",)),  # 1 ms
+    Reading("SM clock", 0.2, _clock, ("clock",)),  # a throttled stretch counts from 0.2 s on
     Reading("PCIe", 0.2, _pcie, ("pcie_in", "pcie_out"), rate=True),
     Reading("temperature", 1.0, _temperature, ("temperature",)),
 )
 REASONS_S = 0.5
-PROCESSES_S = 1.0
+PROCESSES_S = 5.0
+"""Lists take the driver's lock the longest, which the prover's launches need too."""
 
 THROTTLE_REASONS: tuple[tuple[int, str], ...] = (
     (0x004, "power cap"),

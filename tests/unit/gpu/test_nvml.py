@@ -76,7 +76,7 @@ def test_everything_a_gpu_tells(stub: Path) -> None:
     assert set(values["gpu.0.temperature"]) == {61.0}
     assert all(3.5 < rate < 6.5 for rate in values["gpu.0.pcie_in"])
     assert all(1.4 < rate < 2.6 for rate in values["gpu.0.pcie_out"])
-    assert len(values["gpu.0.temperature"]) <= 2 < len(values["gpu.0.util"])  # each at its own rate
+    assert len(values["gpu.0.temperature"]) <= 2 < len(values["gpu.0.memory"])  # each at its own rate
     meta = seen["meta"]
     assert (meta["gpu.0.name"], meta["gpu.1.name"]) == ("Stub 0", "Stub 1")
     assert (meta["top.gpu.0.memory"], meta["top.gpu.1.power"], meta["top.gpu.0.clock"]) == (
@@ -101,18 +101,18 @@ def test_a_call_that_hangs_is_named_and_the_other_gpu_goes_on(stub: Path) -> Non
     assert len(seen["problems"]) >= 1
     assert seen["problems"][0].startswith("NVML has been silent for ")
     assert seen["problems"][0].endswith(" s: GPU figures are old (asked for power of GPU 1)")
-    assert len(seen["values"]["gpu.0.power"]) > 8
+    assert len(seen["values"]["gpu.0.memory"]) > 8
     assert "gpu.1.power" not in seen["values"]
     assert seen["closed"] < 2
 
 
 def test_a_gpu_that_is_lost_is_said_and_the_other_goes_on(stub: Path) -> None:
-    seen = watch(stub, 2.0, STUB_NVML_LOST="1:3")
+    seen = watch(stub, 3.0, STUB_NVML_LOST="1:3")
     assert seen["problems"] == ["GPU 1 fell off the bus"]
     assert "GPU 1 fell off the bus" in seen["marks"]
     assert len(seen["values"]["gpu.1.util"]) == 3
     assert seen["meta"]["missing.gpu.1.util"] == "the GPU fell off the bus"
-    assert len(seen["values"]["gpu.0.util"]) > 5
+    assert len(seen["values"]["gpu.0.memory"]) > 5
 
 
 @pytest.mark.parametrize(
