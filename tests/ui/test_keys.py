@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sessions
 from sessions import BASE_NS, MS, FakeClock, FakeControls
+from textual import events
 from textual.pilot import Pilot
 
 from cuzk_top import actions, view_file
@@ -55,6 +56,17 @@ def test_every_action_has_its_method_and_binding(action: actions.Action) -> None
     assert callable(getattr(SessionScreen, f"action_{action.id}"))
     bound = {binding.id: binding for binding in SessionScreen.BINDINGS}  # type: ignore[union-attr]
     assert bound[action.id].key == ",".join(action.keys)  # type: ignore[union-attr]
+
+
+async def test_a_path_can_be_pasted_into_a_prompt() -> None:
+    async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
+        pilot.app.post_message(events.Paste("q"))  # no prompt is open: it is no key
+        await pilot.press("e", "ctrl+u", "a")
+        pilot.app.post_message(events.Paste("/b/out.cuzk\nrm -rf"))
+        await pilot.pause()
+        assert screen.prompt.texts[0].split() == ["export", "to:", "a/b/out.cuzk_", "Enter", "Esc"]
+
+    await drive(sessions.live_controls(), step)
 
 
 async def test_live_starts_in_page_mode_from_the_first_span() -> None:

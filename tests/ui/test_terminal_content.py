@@ -11,7 +11,9 @@ import os
 import random
 import signal
 import sys
+import termios
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -230,6 +232,28 @@ def test_under_a_notification(tmp_path: Path) -> None:
             app.ask("later")
             app.agrees(f"{key!r} under a notification")
             app.shows("a notification")
+
+
+def test_continued_without_having_been_suspended(tmp_path: Path) -> None:
+    with watching("replay", tmp_path) as app:
+        for _ in range(3):
+            app.kill(signal.SIGCONT)
+            app.kill(signal.SIGSTOP)
+            app.kill(signal.SIGCONT)
+            press(app, "w")
+            app.agrees("SIGCONT")
+        assert app.raw.count(b"\x1b[?1049h") == 1
+        attributes = termios.tcgetattr(app.master)
+        attributes[tty.LFLAG] |= termios.ICANON  # as a shell has it
+        app.kill(signal.SIGSTOP)
+        termios.tcsetattr(app.master, termios.TCSANOW, attributes)
+        app.kill(signal.SIGCONT)
+        app.read_until(lambda: app.raw.count(b"\x1b[?1049h") == 2, "the screen again")
+        press(app, "s")
+        app.agrees("a shell was there")
+        assert not termios.tcgetattr(app.master)[tty.LFLAG] & termios.ICANON
+        press(app, "q")
+        assert app.ends() == 0
 
 
 def test_suspended_and_resumed(tmp_path: Path) -> None:

@@ -105,8 +105,12 @@ def test_an_answer_that_is_lost_stops_nothing_for_long() -> None:
     now[0] = FORGET_S + 0.1
     assert not made.full
     assert made.idle.is_set()
-    made.wrote(2 * UNREAD_MOST)
-    assert not made.full, "it is known no more to answer"
+    assert not made.wrote(2 * UNREAD_MOST), "it is not asked again: on its end nobody waits for an answer"
+    assert not made.full
+    made.answered()  # late, after a line that stood still
+    assert made.wrote(2 * UNREAD_MOST)
+    made.ask()
+    assert made.full
 
 
 class Blocked(io.StringIO):

@@ -62,6 +62,7 @@ class Terminal:
         self._rest = ""
         self._look = Look()
         self._x = self._y = 0
+        self._saved = (0, 0)
         self.rows = self._blank()
         self._main = self._blank()
 
@@ -166,6 +167,10 @@ class Terminal:
     def _mode(self, number: int, on: bool) -> None:
         if number == 1049 and on != (1049 in self.modes):
             self.rows, self._main = (self._blank(), self.rows) if on else (self._main, self._blank())
+            if on:
+                self._saved = (self._x, self._y)
+            else:
+                self._x, self._y = min(self._saved[0], self.width - 1), min(self._saved[1], self.height - 1)
         if number == 2026 and on == (2026 in self.modes):
             self.torn += 1
         (self.modes.add if on else self.modes.discard)(number)

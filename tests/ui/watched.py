@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import example
 import sessions
-from rich.color import ColorType
+from rich.color import ColorSystem, ColorType
 from rich.style import Style
 from sessions import BASE_NS, MS, FakeControls
 
-from cuzk_top.app import CuzkTop
+from cuzk_top.app import COLOR_SYSTEMS, CuzkTop
 from cuzk_top.controls import Playback
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.theme import Theme
@@ -42,11 +42,12 @@ def scene(name: str) -> tuple[FakeControls, Insight]:
     return example.controls(), example.insight()
 
 
-def colour(style: Style | None, foreground: bool) -> str:
-    """As in `vt.Look`."""
-    found = None if style is None else style.color if foreground else style.bgcolor
+def colour(style: Style, foreground: bool, depth: ColorSystem) -> str:
+    """As in `vt.Look`, as far as the depth of the terminal's colours goes."""
+    found = style.color if foreground else style.bgcolor
     if found is None or found.type is ColorType.DEFAULT:
         return ""
+    found = found.downgrade(depth)
     if found.triplet is not None:
         return ",".join(map(str, found.triplet))
     return str(found.number)
@@ -55,6 +56,7 @@ def colour(style: Style | None, foreground: bool) -> str:
 def picture(app: CuzkTop) -> list[list[object]]:
     """A line of the screen -> runs of text, foreground, background, bold, dim, reverse, other attributes."""
     lines: list[list[object]] = []
+    depth = COLOR_SYSTEMS.get(app.skin.depth, ColorSystem.TRUECOLOR)
     for strip in app.screen._compositor.render_strips(app.size):
         runs: list[object] = []
         for text, style, control in strip:
@@ -69,7 +71,7 @@ def picture(app: CuzkTop) -> list[list[object]]:
             )
             other = [code for code, on in marks if on]
             weights = (bool(look.bold), bool(look.dim), bool(look.reverse))
-            runs.append([text, colour(style, True), colour(style, False), *weights, other])
+            runs.append([text, colour(look, True, depth), colour(look, False, depth), *weights, other])
         lines.append(runs)
     return lines
 

@@ -155,9 +155,7 @@ class Analyst:
         key = (snapshot.revision, snapshot.now_ns, part)
         if key != self._key and (resting or still or part is None):
             self._key, self._began_ns = key, now
-            self._thread = threading.Thread(
-                target=self._run, args=(snapshot, part), name="analysis", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, args=(snapshot, part), name="analysis")
             self._thread.start()
         return self.insight
 

@@ -313,8 +313,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if view != self.view:
             if undoable:
                 self.undo = [*self.undo[-UNDO_DEPTH:], (self.view, self.data.now_ns)]
+                self._notice = ("", NEVER_NS)  # it was about the view before
             self.view = view
-            self._notice = ("", NEVER_NS)  # it was about the view before
         self.tick(True)
 
     def look(self, window: Window, mode: Mode = "hold") -> None:

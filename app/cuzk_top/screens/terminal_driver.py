@@ -7,12 +7,15 @@ Textual, whose version is pinned.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 import re
 import selectors
+import termios
 import threading
 import time
+import tty
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -36,8 +39,9 @@ BLOCKED_S = 0.05
 """A write that takes longer shows that the terminal does not keep up."""
 FORGET_S = 3.0
 """A question that is not answered for so long was lost: pictures go on without."""
-LAST_ANSWER_S = 0.5
-"""Before the terminal is given back: how long an answer may take that would else be typed into the shell."""
+LAST_ANSWER_S = 2.0
+"""Before the terminal is given back: how long an answer may take that would else be typed into the shell.
+What the terminal still has to read stands before its restoring anyway."""
 POLL_S = 0.1
 
 _ANSWERS = re.compile(f"{re.escape(CHECKED)}|{background.ANSWER.pattern}")
@@ -102,6 +106,8 @@ class Flow:
         """Of each question still open: characters written before it, and when."""
         self._reached = 0
         self._answering = False
+        self._deaf = False
+        """The last question was lost: none is asked until an answer comes."""
         self.idle = threading.Event()
         """Set while no question is open."""
         self.idle.set()
@@ -110,7 +116,7 @@ class Flow:
         """Count characters; whether to ask now."""
         self._written += count
         last = self._asked[-1][0] if self._asked else self._reached
-        return self._written - last >= CHECK_EVERY
+        return not self._deaf and self._written - last >= CHECK_EVERY
 
     def ask(self) -> None:
         """A question was written."""
@@ -119,9 +125,9 @@ class Flow:
 
     def answered(self) -> None:
         """An answer came, to the oldest question."""
+        self._answering, self._deaf = True, False
         if self._asked:
             self._reached, _ = self._asked.pop(0)
-            self._answering = True
         if not self._asked:
             self.idle.set()
 
@@ -130,7 +136,7 @@ class Flow:
         """Whether the terminal has more before it than it should; one that never answered has not."""
         if self._asked and self._clock() - self._asked[0][1] > FORGET_S:
             self._asked.clear()
-            self._reached, self._answering = self._written, False
+            self._reached, self._answering, self._deaf = self._written, False, True
             self.idle.set()
         return self._answering and self._written - self._reached > UNREAD_MOST
 
@@ -141,11 +147,19 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
         self._host: Host = app
+        self._loop = asyncio.get_running_loop()
         self._flow = Flow()
         self._told_gone = False
-        assert self._file is not None
-        outlet = Outlet(self._file, self.gone)
-        self._outlet, self._file = outlet, outlet  # type: ignore[assignment]
+        self._leaving = True
+        """The terminal is not ours: before the start, behind the end, and while suspended."""
+        stream = self._file
+        assert stream is not None
+        # With PYTHONUNBUFFERED the stream itself forgets the rest of a write that a signal cut short.
+        file = open(  # noqa: SIM115 (the writer thread's, to the end of the process)
+            stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False
+        )
+        self._outlet = outlet = Outlet(file, self.gone)
+        self._file = outlet  # type: ignore[assignment]
 
     @property
     def behind(self) -> bool:
@@ -156,11 +170,12 @@ class TerminalDriver(LinuxDriver):
         """There is no terminal any more; any thread may find out."""
         if not self._told_gone:
             self._told_gone = True
+            self._flow.idle.set()
             self._app.call_later(self._host.terminal_gone)
 
     def write(self, data: str) -> None:
         super().write(data)
-        if self._flow.wrote(len(data)) and not self._told_gone:
+        if self._flow.wrote(len(data)) and not (self._told_gone or self._leaving):
             self._check()
 
     def _check(self) -> None:
@@ -173,12 +188,37 @@ class TerminalDriver(LinuxDriver):
             return  # stopped again at once: in the background of a shell
         if background.asks(os.environ):
             super().write(background.QUESTION)
+        self._leaving = False
         self._check()  # its answer comes behind those to all questions of the start
 
     def stop_application_mode(self) -> None:
-        if not self._told_gone and not self._outlet.stuck:
+        self._leaving = True
+        if not self._told_gone:
             self._flow.idle.wait(LAST_ANSWER_S)
         super().stop_application_mode()
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Continued. Textual takes that for the end of its own suspension, and would start its threads twice;
+        but SIGCONT also comes with SIGHUP, and from who stopped us with SIGSTOP.
+        """
+        if self._leaving:
+            super()._sigcont_application()
+        else:
+            # Not here, where a signal's handler may stand within a write, or the loop between two messages.
+            self._loop.call_soon_threadsafe(self._app.call_later, self._take_back)
+
+    def _take_back(self) -> None:
+        if not self._leaving and self._taken_over():
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+            self.resume_application_mode()
+
+    def _taken_over(self) -> bool:
+        """Whether a shell has made the terminal its own meanwhile: lines instead of keys."""
+        try:
+            return bool(termios.tcgetattr(self.fileno)[tty.LFLAG] & termios.ICANON)
+        except termios.error:  # hung up
+            return False
 
     def _run_input_thread(self) -> None:
         try:

@@ -100,6 +100,12 @@ class Prompt(Canvas, can_focus=True):
             self._text += event.character
         self._draw()
 
+    def on_paste(self, event: events.Paste) -> None:
+        """The first line of what was pasted; a path with a line's end behind it is still a path."""
+        event.stop()
+        self._text += "".join(event.text.strip().splitlines()[:1])
+        self._draw()
+
     def _close(self) -> None:
         self.display = False
         self.blur()
