@@ -14,6 +14,7 @@ the viewer do can be measured without one; it is a recorded load, and says nothi
 from __future__ import annotations
 
 import argparse
+import atexit
 import shlex
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def playing(trace: str, rate: float) -> subprocess.Popen[bytes]:
     """A player of a recorded load that has begun."""
     command = [sys.executable, str(Path(__file__).with_name("player.py")), trace, "--rate", str(rate)]
     player = subprocess.Popen(command, stdout=subprocess.PIPE)
+    atexit.register(player.kill)
     assert player.stdout is not None
     if player.stdout.readline() != b"playing\n":
         sys.exit(player.wait())
@@ -109,9 +111,6 @@ def main() -> None:
     player_cpu = 100 * (cpu_seconds(player.pid) - player_before) / args.seconds if player is not None else 0.0
     for program in programs:
         program.leave()
-    if player is not None:
-        player.kill()
-        player.wait()
     mine = figures[0]
     what = f"{args.rate:g} proofs/s of {Path(args.load).name} played back" if args.load else "proofs run"
     print(f"terminal         {COLUMNS}x{LINES}, {args.seconds:.0f} s while {what}")
