@@ -408,7 +408,10 @@ async def test_resizing_at_any_time() -> None:
             if size[0] < 60 or size[1] < 16:
                 assert screen.frame is None
                 if size[0] >= 30:
-                    assert "needs 60x16" in text_of(screen)
+                    assert f"needs 60x16, has {size[0]}x{size[1]}" in text_of(screen)
+                elif size[0] >= 11 and size[1] >= 2:
+                    said = [text.rstrip() for text in screen.timeline.texts[:2]]
+                    assert said == ["needs 60x16", f"has {size[0]}x{size[1]}"]
         assert "LIVE" in text_of(screen)
 
     await drive(sessions.live_controls(), step)

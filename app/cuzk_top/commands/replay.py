@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from cuzk_top.replayed import ReplaySession  # noqa: PLC0415
 
-    terminal.show(ReplaySession(path, time.monotonic_ns), args, view)
-    return 0
+    left = terminal.show(ReplaySession(path, time.monotonic_ns), args, view)
+    return 130 if left == "stop" else 0
 
 
 def _chosen(file: str, saved: str | None) -> tuple[Path, ViewState | None]:

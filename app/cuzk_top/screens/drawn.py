@@ -221,11 +221,13 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.frame, self._sized, self._drawn = None, None, None
         self.set_class(True, "tiny")
         self.timeline.styles.height = height
-        words = f"needs {MIN_WIDTH}x{MIN_HEIGHT}, has {width}x{height}"
-        first = Line(self.skin, width).put("cuzk-top " if width > 30 else "").put(words, "ink")
-        second = Line(self.skin, width).put("q quit", "dim")
-        rest = [Line(self.skin, width) for _ in range(max(0, height - 2))]
-        self.timeline.say([first, second, *rest][:height], width)
+        needs, has = f"needs {MIN_WIDTH}x{MIN_HEIGHT}", f"has {width}x{height}"
+        if len(needs) + len(has) + 2 <= width:
+            needs, has = f"{'cuzk-top ' if width > 30 else ''}{needs}, {has}", ""
+        lines = [Line(self.skin, width).put(words, "ink") for words in (needs, has) if words]
+        lines.append(Line(self.skin, width).put("q quit", "dim"))
+        lines += [Line(self.skin, width) for _ in range(max(0, height - len(lines)))]
+        self.timeline.say(lines[:height], width)
 
     def _place(self, layout: Layout) -> None:
         """Move the window along with now; live data is followed from its start."""

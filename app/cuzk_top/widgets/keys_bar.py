@@ -12,6 +12,8 @@ from cuzk_top.widgets.paint import Line
 
 ALWAYS = 2
 """The last entries of the footer, help and quit, are never dropped."""
+NARROW = 80
+"""Below it, play and zoom come before what orders and explains the findings."""
 
 
 class KeysBar(Canvas):
@@ -30,7 +32,9 @@ class KeysBar(Canvas):
         self._last = key
         entries = actions.footer(mode, leads)
         gap = 2
-        start = 1 if width < 80 else 2
+        start = 1 if width < NARROW else 2
+        if leads and width < NARROW:
+            entries = [*entries[:2], *entries[4:6], *entries[2:4], *entries[6:]]
         while (
             len(entries) > ALWAYS and sum(len(k) + 1 + len(w) + gap for k, w in entries) > width - start + 1
         ):
