@@ -56,7 +56,10 @@ def demo(
     try:
         _make(backend, folder, curve, rounds)
     except OSError as error:
-        raise InputError(f"{directory}: the demo's files cannot be kept there: {error.strerror}") from None
+        raise InputError(
+            f"{directory}: the demo's files cannot be kept there: {error.strerror} "
+            "(XDG_CACHE_HOME names another place)"
+        ) from None
     return Demo(folder, curve, rounds, reused=False)
 
 

@@ -36,7 +36,7 @@ class KeysBar(Canvas):
         if leads and width < NARROW:
             entries = [*entries[:2], *entries[4:6], *entries[2:4], *entries[6:]]
         while (
-            len(entries) > ALWAYS and sum(len(k) + 1 + len(w) + gap for k, w in entries) > width - start + 1
+            len(entries) > ALWAYS and start + sum(len(k) + 1 + len(w) + gap for k, w in entries) - gap > width
         ):
             del entries[-ALWAYS - 1]
         line = Line(self._theme, width, "bar").to(start)
