@@ -286,9 +286,10 @@ def test_without_a_screen_the_terminal_is_the_programs(terminal, program: Path) 
 def test_on_a_screen_its_output_waits_until_the_screen_is_left(
     terminal, program: Path, tmp_path: Path
 ) -> None:
+    # A line is one write, so that the two streams meet between lines, whatever buffers Python is told to use.
     what = (
-        "for i in range(3): print(f'out {i}', flush=True); print(f'err {i}', file=sys.stderr, flush=True)\n"
-        "print('INPUT', repr(sys.stdin.read()), flush=True)\n"
+        "for i in range(3): os.write(1, b'out %d\\n' % i); os.write(2, b'err %d\\n' % i)\n"
+        "os.write(1, b'INPUT %r\\n' % sys.stdin.read())\n"
         "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\nprint('after', flush=True); sys.exit(5)"
     )
     go = tmp_path / "go"
