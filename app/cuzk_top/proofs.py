@@ -74,7 +74,7 @@ def _outermost(snapshot: Snapshot) -> Iterator[tuple[NDArray[np.int64], ...]]:
             opened = (row.open.start_ns, int(_OPEN), row.open.name_id, row.open.flags)
             table = [np.append(column, value) for column, value in zip(table, opened, strict=True)]
         start, end, name, flags = table
-        outer = ~_inside(start, around.get(row.track, []))
+        outer = ~covered(start, around.get(row.track, []))
         track = snapshot.session.tracks.get(row.track)
         if track is None or track.kind != "async":  # there, depths are mere room
             around.setdefault(row.track, []).append((start, end))
@@ -82,7 +82,7 @@ def _outermost(snapshot: Snapshot) -> Iterator[tuple[NDArray[np.int64], ...]]:
         yield *mine, np.full(len(mine[0]), row.track), np.full(len(mine[0]), row.depth)
 
 
-def _inside(start: Int64s, around: list[tuple[Int64s, Int64s]]) -> NDArray[np.bool_]:
+def covered(start: Int64s, around: list[tuple[Int64s, Int64s]]) -> NDArray[np.bool_]:
     """Which moments one of the rows `around` covers."""
     inside = np.zeros(len(start), bool)
     for begins, finishes in around:
@@ -113,7 +113,7 @@ def parts(snapshot: Snapshot, proof: Proof) -> tuple[dict[str, int], set[str]]:
         if row.open is not None and proof.start_ns <= row.open.start_ns < beyond:
             start, end = np.append(start, row.open.start_ns), np.append(end, _OPEN)
             name = np.append(name, row.open.name_id)
-        outer = ~_inside(start, around)
+        outer = ~covered(start, around)
         around.append((start, end))
         start, end, name = start[outer], end[outer], name[outer]
         numbers, places = np.unique(name, return_inverse=True)

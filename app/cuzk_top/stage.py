@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top.model import Snapshot
-from cuzk_top.stats import PROOF, begun, named, proof_names
+from cuzk_top.stats import proof_rows
 
 Int64s = NDArray[np.int64]
 
@@ -39,19 +39,10 @@ class Stage:
 
 def proof_times(snapshot: Snapshot) -> list[tuple[Int64s, Int64s]]:
     """Starts and (clipped) ends of the proofs of each row that holds any."""
-    now = snapshot.now_ns
-    numbers = proof_names(snapshot.session)
-    found = []
-    for row in snapshot.rows:
-        opened = row.open is not None and row.open.name == PROOF and row.open.start_ns < now
-        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if not (opened or named(row.columns.name[:64], numbers).any()):
-            continue
-        starts, ends, _ = begun(row, now)
-        mine = named(row.columns.name[: len(starts)], numbers)
-        starts, ends = starts[mine], ends[mine]
-        if opened and row.open is not None:
-            starts, ends = np.append(starts, row.open.start_ns), np.append(ends, now)
+    now, found = snapshot.now_ns, []
+    for starts, ends, running in proof_rows(snapshot):
+        if running is not None:
+            starts, ends = np.append(starts, running), np.append(ends, now)  # noqa: PLW2901
         found.append((starts, ends))
     return found
 

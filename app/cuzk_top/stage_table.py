@@ -16,7 +16,7 @@ from cuzk_top import stages
 from cuzk_top.device_stages import Block, Proofs, device_stages
 from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot
 from cuzk_top.stage import Int64s, Stage, inside, proof_times, quantile
-from cuzk_top.stats import begun, proof_names
+from cuzk_top.stats import begun
 
 __all__ = ["Stage", "stage_table"]
 
@@ -88,7 +88,7 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
     for name, nanoseconds in _child_time(snapshot).items():
         if name in sums:
             sums[name].child_ns += nanoseconds
-    whole = sum(sums[number].total_ns for number in proof_names(snapshot.session) if number in sums)
+    whole = sum(int((ends - starts).sum()) for starts, ends in proofs)
     return _ordered(snapshot, sums, whole, device_stages(snapshot, Proofs(proofs, whole)))
 
 

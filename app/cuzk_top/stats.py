@@ -6,13 +6,15 @@ open.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
+from cuzk_top.proofs import covered
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
 
@@ -108,24 +110,54 @@ def named(names: NDArray[np.uint32], numbers: Sequence[int]) -> NDArray[np.bool_
     return found
 
 
+class ProofRow(NamedTuple):
+    """The proofs of one row that have begun, without those that lie in another of their thread."""
+
+    starts: Int64s
+    ends: Int64s
+    """Clipped."""
+    running: int | None
+    """Start of the one that has not ended; it is none of the others."""
+
+
+def proof_rows(snapshot: Snapshot) -> Iterator[ProofRow]:
+    """Each row that holds proofs. A program's own ``prove`` may lie around that of a library: that is one."""
+    now, numbers = snapshot.now_ns, proof_names(snapshot.session)
+    around: dict[int, list[tuple[Int64s, Int64s]]] = {}
+    for row in snapshot.rows:  # of a track, the outer ones first
+        opened = row.open if row.open is not None and row.open.name == PROOF else None
+        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
+        if opened is None and not named(row.columns.name[:64], numbers).any():
+            continue
+        starts, ends, finished = begun(row, now)
+        mine = named(row.columns.name[: len(starts)], numbers)
+        if opened is not None and opened.start_ns < now:
+            starts, ends, mine = (
+                np.append(starts, opened.start_ns),
+                np.append(ends, now),
+                np.append(mine, True),
+            )
+        track = snapshot.session.tracks.get(row.track)
+        if track is None or track.kind != "async":  # there, depths are mere room
+            outer = around.setdefault(row.track, [])
+            if outer:
+                mine &= ~covered(starts, outer)
+            outer.append((starts, ends))
+        last = finished if finished < len(starts) and mine[finished] else None
+        whole = mine[:finished]
+        yield ProofRow(
+            starts[:finished][whole], ends[:finished][whole], None if last is None else int(starts[last])
+        )
+
+
 def proofs(snapshot: Snapshot) -> tuple[int, list[int], int | None]:
     """Finished proofs, the durations of the last hundred, and the start of the one that runs."""
-    numbers = proof_names(snapshot.session)
     count, running = 0, None
     durations: list[int] = []
-    for row in snapshot.rows:
-        opened = row.open is not None and row.open.name == PROOF
-        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
-        if not (opened or named(row.columns.name[:64], numbers).any()):
-            continue
-        starts, ends, finished = begun(row, snapshot.now_ns)
-        mine = np.flatnonzero(named(row.columns.name[:finished], numbers))
-        count += len(mine)
-        durations += (ends[mine[-100:]] - starts[mine[-100:]]).tolist()
-        if finished < len(starts):
-            running = int(starts[finished])
-        elif opened and row.open is not None and row.open.start_ns < snapshot.now_ns:
-            running = row.open.start_ns
+    for row in proof_rows(snapshot):
+        count += len(row.starts)
+        durations += (row.ends[-100:] - row.starts[-100:]).tolist()
+        running = row.running if row.running is not None else running
     return count, durations, running
 
 
