@@ -2,9 +2,9 @@
 //
 //   work launches N [NS]   N kernels of NS ns each on one stream, one synchronise; with times of each launch in FILE
 //   work mixed             kernels on two streams, copies of every kind, fills, NVTX ranges
+//   work parents           four threads with NVTX ranges around their launches
 //   work crash|kill|fork|exec|spawn|none|late MS
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <vector>
 
 #define OK(call)                                                                                  \
@@ -132,23 +133,33 @@ static int mixed()
 }
 
 // Launches inside ranges, attributed to them through the capture library that the driver has loaded.
+static void rounds(cudaStream_t stream, const char *even, const char *odd)
+{
+    for (int i = 0; i < 50; i++) {
+        nvtxRangePushA(i % 2 ? odd : even);
+        for (int k = 0; k < 20; k++)
+            spin<<<1, 32, 0, stream>>>(1000, nullptr);
+        nvtxRangePop();
+        spin<<<1, 32, 0, stream>>>(0, nullptr);
+    }
+    OK(cudaStreamSynchronize(stream));
+}
+
+// In four threads at once, each with ranges and a stream of its own.
 static int parents()
 {
-    void *library = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
-    auto enter = (void (*)())dlsym(library, "cuzk_gpu_enter"), leave = (void (*)())dlsym(library, "cuzk_gpu_leave");
+    static const char *const names[][2] = {{"even 0", "odd 0"}, {"even 1", "odd 1"}, {"even 2", "odd 2"}, {"even 3", "odd 3"}};
+    cudaStream_t streams[4];
+    std::vector<std::thread> threads;
     spin<<<1, 32>>>(0, nullptr);
     OK(cudaDeviceSynchronize());
-    for (int i = 0; i < 50; i++) {
-        nvtxRangePushA(i % 2 ? "odd" : "even");
-        enter();
-        for (int k = 0; k < 20; k++)
-            spin<<<1, 32>>>(1000, nullptr);
-        leave();
-        nvtxRangePop();
-        spin<<<1, 32>>>(0, nullptr);
+    for (int i = 0; i < 4; i++) {
+        OK(cudaStreamCreate(&streams[i]));
+        threads.emplace_back([&, i] { rounds(streams[i], names[i][0], names[i][1]); });
     }
-    OK(cudaDeviceSynchronize());
-    printf("{\"mode\":\"parents\",\"kernels\":1051,\"inside\":1000}\n");
+    for (auto &thread : threads)
+        thread.join();
+    printf("{\"mode\":\"parents\",\"kernels\":4201,\"inside\":4000}\n");
     return 0;
 }
 

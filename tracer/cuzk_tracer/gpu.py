@@ -110,8 +110,7 @@ def flush() -> None:
 def launches() -> Iterator[None]:
     """What this thread launches inside has its innermost open span as parent.
 
-    From its first use on a launch costs some 0.6 µs more in the whole process: CUPTI then reports driver
-    calls.
+    From its first use on CUPTI calls back at each launch of the process, which costs it 0.0 to 0.15 µs.
     """
     if _library is None:
         yield

@@ -74,6 +74,33 @@ static void *worker(void *range)
     return NULL;
 }
 
+/* A library that gives a stub of CUPTI its launches; see stub_cupti.c. */
+static void (*launch)(const char *);
+
+static void *launcher(void *unused)
+{
+    (void)unused;
+    CORE(9, push_a)("elsewhere");
+    launch("launched elsewhere");
+    CORE(11, pop)();
+    return NULL;
+}
+
+static void launches(void)
+{
+    pthread_t thread;
+    launch("launched before");
+    CORE(9, push_a)("round");
+    launch("launched in a round");
+    CORE(9, push_a)("part");
+    launch("launched in its part");
+    pthread_create(&thread, NULL, launcher, NULL);
+    pthread_join(thread, NULL);
+    CORE(11, pop)();
+    CORE(11, pop)();
+    launch("launched behind");
+}
+
 int main(int argc, char **argv)
 {
     void *library = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_LOCAL), *domain, *string;
@@ -90,6 +117,13 @@ int main(int argc, char **argv)
     }
     if (!init(export_table))
         return 4;
+    if (argc > 1 && !strcmp(argv[1], "launches")) { /* the driver has loaded the tool before, or does so now */
+        *(void **)&launch = dlsym(dlopen(getenv("CUZK_CUPTI"), RTLD_NOW), "stub_launch");
+        *(void **)&init = dlsym(library, "InitializeInjection");
+        ((int (*)(void))(function)init)();
+        launches();
+        return 0;
+    }
     if (argc > 1 && !strcmp(argv[1], "deep")) {
         for (i = 0; i < 100; i++)
             CORE(9, push_a)("deep");

@@ -80,8 +80,8 @@ static void shift(uint8_t *record)
     uint64_t time;
     int at, i;
     memcpy(&kind, record, 4);
-    at = kind == 38 ? 8 : kind == 17 ? 24 : kind == 39 ? -1 : 16;
-    for (i = 0; at >= 0 && i < 2; i++, at += 8) {
+    at = kind == 38 ? 8 : kind == 17 ? 24 : 16;
+    for (i = 0; i < 2; i++, at += 8) {
         memcpy(&time, record + at, 8);
         if (time) {
             time += base;
@@ -106,9 +106,13 @@ int cuptiGetResultString(int code, const char **text)
     return 0;
 }
 
-int cuptiSubscribe(void **subscriber, void *callback, void *user)
+static void (*callback)(void *, int, uint32_t, const void *);
+static void *user_data;
+
+int cuptiSubscribe(void **subscriber, void (*one)(void *, int, uint32_t, const void *), void *user)
 {
-    (void)callback, (void)user;
+    callback = one;
+    user_data = user;
     *subscriber = &count;
     return called("Subscribe");
 }
@@ -176,18 +180,18 @@ int cuptiActivityFlushAll(uint32_t how)
 
 int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
 {
-    static const int twelve[][2] = {{1, 88}, {2, 88}, {3, 208}, {10, 208}, {17, 40}, {22, 96}, {38, 40}, {39, 24}, {4, 40}};
-    static const int thirteen[][2] = {{1, 96}, {2, 88}, {3, 216}, {10, 216}, {17, 56}, {22, 96}, {38, 56}, {39, 24}, {4, 40}};
+    static const int twelve[][2] = {{1, 88}, {2, 88}, {3, 208}, {10, 208}, {17, 40}, {22, 96}, {38, 40}};
+    static const int thirteen[][2] = {{1, 96}, {2, 88}, {3, 216}, {10, 216}, {17, 56}, {22, 96}, {38, 56}};
     uint32_t kind, i;
     uint8_t *at = *record;
     if (at) {
         memcpy(&kind, at, 4);
-        for (i = 0; i < 9; i++)
+        for (i = 0; i < 7; i++)
             if ((version < 100 ? twelve : thirteen)[i][0] == (int)kind) {
                 at += (version < 100 ? twelve : thirteen)[i][1];
                 break;
             }
-        if (i == 9)
+        if (i == 7)
             return 1;
     } else {
         at = buffer;
@@ -209,40 +213,45 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *in
     return called("ActivityGetNumDroppedRecords");
 }
 
-static uint64_t pushed[64];
-static int depth;
+static const char *const calls[] = {"", "cuInit", "cuLaunchKernel", "cuStreamSynchronize", "cuEventQuery", "cuCtxSynchronize"};
+enum { CALLS = sizeof calls / sizeof *calls };
+static int heard[CALLS];
 
-int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id)
+int cuptiGetCallbackName(int domain, uint32_t id, const char **name)
 {
-    (void)kind;
-    pushed[depth++ & 63] = id;
-    return called("ActivityPushExternalCorrelationId");
+    *name = id && id < CALLS ? calls[id] : NULL;
+    return domain == 1 && *name ? 0 : 1;
 }
 
-int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
+int cuptiEnableCallback(uint32_t on, void *who, int domain, uint32_t id)
 {
-    (void)kind;
-    *id = pushed[--depth & 63];
-    return called("ActivityPopExternalCorrelationId");
+    (void)who, (void)domain;
+    heard[id] = (int)on;
+    return called("EnableCallback");
 }
 
-/* A call as a program makes it: with driver calls on, what was pushed last for it, and then its record. */
-static uint32_t call(void)
+/* A call as a program makes it: the subscriber hears of its begin and of its end, if it asked for it. */
+static uint32_t call(const char *name)
 {
     static uint32_t corr = 1000;
-    struct { uint32_t kind, external_kind; uint64_t id; uint32_t corr; } external = {39, 3, 0, ++corr};
-    if (depth && kinds[4] && kinds[39]) {
-        external.id = pushed[(depth - 1) & 63];
-        sizes[count] = 24;
-        records[count] = calloc(1, 256);
-        memcpy(records[count++], &external, sizeof external);
-    }
+    struct {
+        int site;
+        const void *unused[5];
+        void *context;
+        uint64_t *data;
+        uint32_t corr;
+    } data = {0, {0}, NULL, NULL, ++corr};
+    uint32_t id;
+    for (id = 1; id < CALLS; id++)
+        if (!strcmp(calls[id], name) && heard[id])
+            for (data.site = 0; data.site < 2; data.site++)
+                callback(user_data, 1, id, &data);
     return corr;
 }
 
 void stub_launch(const char *name)
 {
-    uint32_t corr = call(), kind = 10;
+    uint32_t corr = call("cuLaunchKernel"), kind = 10;
     uint64_t times[2] = {now() - base, now() - base + 10};
     uint8_t *record = calloc(1, 256);
     memcpy(record, &kind, 4);
@@ -257,7 +266,7 @@ void stub_launch(const char *name)
 void stub_wait(uint32_t type, uint32_t stream)
 {
     struct { uint32_t kind, type; uint64_t start, end; uint32_t corr, context, stream; } sync = {
-        38, type, now() - base, now() - base + 10, call(), 1, type == 3 ? stream : 0xFFFFFFFFu};
+        38, type, now() - base, now() - base + 10, call(type == 4 ? "cuCtxSynchronize" : "cuStreamSynchronize"), 1, type == 3 ? stream : 0xFFFFFFFFu};
     records[count] = calloc(1, 256);
     sizes[count] = 56;
     memcpy(records[count++], &sync, sizeof sync);

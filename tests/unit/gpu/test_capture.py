@@ -87,7 +87,7 @@ def test_the_clock_is_registered_once_and_before_the_kinds(runs: Runs, tmp_path:
     assert calls.count("ActivityRegisterTimestampCallback") == 1
     assert calls.count("Subscribe") == 1
     assert calls.index("ActivityRegisterTimestampCallback") < calls.index("ActivityEnable")
-    assert "ActivityPushExternalCorrelationId" not in calls
+    assert "EnableCallback" not in calls, "a program that asks for no parents does not pay for them"
 
 
 def test_records_come_while_the_program_runs(runs: Runs, tmp_path: Path) -> None:

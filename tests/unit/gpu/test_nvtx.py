@@ -80,6 +80,28 @@ def test_nothing_is_recorded_while_off(runs: Runs, host: Path) -> None:
     assert all(len(ring.poll().records) == 0 for ring in runs.rings())
 
 
+def test_kernels_have_the_range_as_parent_in_which_their_thread_launched_them(runs: Runs, host: Path) -> None:
+    assert runs.run(host, "launches", STUB_CUPTI_EACH="50").returncode == 0
+    ring, rows, _ = spans(runs)
+    ranges = {
+        (thread.slot, int(row["id"])): text(ring, row)
+        for thread, row in rows
+        if row["kind"] == layout.KIND_SPAN
+    }
+    launched = {
+        text(ring, row): ranges.get(((int(row["track"]) & 0x7FF) - 1, int(row["parent"])))
+        for _, row in rows
+        if row["kind"] == layout.KIND_GPU_KERNEL
+    }
+    assert launched == {
+        "launched before": None,
+        "launched in a round": "round",
+        "launched in its part": "part",
+        "launched elsewhere": "elsewhere",
+        "launched behind": None,
+    }
+
+
 def checked(source: str, include: Path, tmp_path: Path) -> None:
     path = tmp_path / "check.c"
     path.write_text(source)
@@ -111,6 +133,7 @@ CUPTI_CHECK = """
 #include <stddef.h>
 #include <cupti_version.h>
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_result.h>
 #include "cupti_abi.h"
 #if CUPTI_API_VERSION >= 130400
@@ -140,15 +163,13 @@ SAME(Memset, correlationId, cupti__memset, corr);
 SAME(CUpti_ActivityOverhead3, overheadKind, cupti__overhead, what); SAME(CUpti_ActivityOverhead3, end, cupti__overhead, end);
 SAME(CUpti_ActivitySynchronization, type, cupti__synchronization, type);
 SAME(CUpti_ActivitySynchronization, streamId, cupti__synchronization, stream);
-SAME(CUpti_ActivityExternalCorrelation, externalId, cupti__external, external);
-SAME(CUpti_ActivityExternalCorrelation, correlationId, cupti__external, corr);
+SAME(CUpti_CallbackData, callbackSite, cupti__call, site); SAME(CUpti_CallbackData, correlationId, cupti__call, corr);
 _Static_assert(CUPTI_ACTIVITY_KIND_MEMCPY == CUPTI__KIND_MEMCPY && CUPTI_ACTIVITY_KIND_MEMSET == CUPTI__KIND_MEMSET, "");
 _Static_assert(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL == CUPTI__KIND_CONCURRENT_KERNEL, "");
-_Static_assert(CUPTI_ACTIVITY_KIND_DRIVER == CUPTI__KIND_DRIVER && CUPTI_ACTIVITY_KIND_OVERHEAD == CUPTI__KIND_OVERHEAD, "");
+_Static_assert(CUPTI_CB_DOMAIN_DRIVER_API == CUPTI__DRIVER_CALLS && CUPTI_API_ENTER == CUPTI__ENTER, "");
+_Static_assert(CUPTI_ACTIVITY_KIND_OVERHEAD == CUPTI__KIND_OVERHEAD, "");
 _Static_assert(CUPTI_ACTIVITY_KIND_MEMCPY2 == CUPTI__KIND_MEMCPY2, "");
 _Static_assert(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION == CUPTI__KIND_SYNCHRONIZATION, "");
-_Static_assert(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION == CUPTI__KIND_EXTERNAL_CORRELATION, "");
-_Static_assert(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0 == CUPTI__EXTERNAL_CUSTOM0, "");
 _Static_assert(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED == CUPTI__MULTIPLE_SUBSCRIBERS, "");
 _Static_assert(CUPTI_ERROR_MAX_LIMIT_REACHED == CUPTI__MAX_LIMIT_REACHED, "");
 """

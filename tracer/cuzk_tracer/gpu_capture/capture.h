@@ -21,10 +21,12 @@ CUZK_GPU_EXPORT const char *cuzk_gpu_problem(void); /* NULL: none */
 /* Hand everything that is complete to the ring now. */
 CUZK_GPU_EXPORT void cuzk_gpu_flush(void);
 
-/* What this thread launches from here to the matching leave has its innermost open span as parent. Costs some
- * 0.6 us a launch in the whole process from its first use on: CUPTI then reports driver calls too. */
-CUZK_GPU_EXPORT void cuzk_gpu_enter(void);
-CUZK_GPU_EXPORT void cuzk_gpu_enter_as(uint64_t launcher); /* has that span (cuzk_trace__here) as parent */
+/* What this thread launches from here to the matching leave has that span (cuzk_trace__here) as parent. Elsewhere it has
+ * the thread's innermost NVTX range. From the first use of either on CUPTI calls back at each launch. */
+CUZK_GPU_EXPORT void cuzk_gpu_enter_as(uint64_t launcher);
 CUZK_GPU_EXPORT void cuzk_gpu_leave(void);
+
+/* Have what launches found out from now on, if it is not yet. Any thread. */
+void cuzk_gpu__want_launchers(void);
 
 #endif

@@ -20,14 +20,12 @@ enum {
     CUPTI__KIND_MEMCPY = 1,
     CUPTI__KIND_MEMSET = 2,
     CUPTI__KIND_KERNEL = 3,
-    CUPTI__KIND_DRIVER = 4,
-    CUPTI__KIND_RUNTIME = 5,
     CUPTI__KIND_CONCURRENT_KERNEL = 10,
     CUPTI__KIND_OVERHEAD = 17,
     CUPTI__KIND_MEMCPY2 = 22, /* between devices */
     CUPTI__KIND_SYNCHRONIZATION = 38,
-    CUPTI__KIND_EXTERNAL_CORRELATION = 39,
-    CUPTI__EXTERNAL_CUSTOM0 = 3
+    CUPTI__DRIVER_CALLS = 1, /* the domain of callbacks */
+    CUPTI__ENTER = 0
 };
 
 struct cupti__kernel {
@@ -74,9 +72,15 @@ struct cupti__synchronization {
     uint32_t corr, context, stream;
 };
 
-struct cupti__external {
-    uint32_t kind, external_kind;
-    uint64_t external;
+struct cupti__call { /* CUpti_CallbackData */
+    int site;
+    const char *function;
+    const void *parameters;
+    void *result;
+    const char *symbol;
+    void *context;
+    uint32_t context_uid;
+    uint64_t *data;
     uint32_t corr;
 };
 
@@ -98,13 +102,12 @@ CUPTI__AT(memset, corr, 44);
 CUPTI__AT(overhead, start, 24);
 CUPTI__AT(synchronization, start, 8);
 CUPTI__AT(synchronization, stream, 32);
-CUPTI__AT(external, external, 8);
-CUPTI__AT(external, corr, 16);
+CUPTI__AT(call, corr, 64);
 
 typedef void (*cupti__requested)(uint8_t **buffer, size_t *size, size_t *most_records);
 typedef void (*cupti__completed)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 typedef uint64_t (*cupti__clock)(void);
-typedef void (*cupti__callback)(void *user, int domain, uint32_t id, const void *data);
+typedef void (*cupti__callback)(void *user, int domain, uint32_t id, const void *call);
 
 /* Name in the library, and the type of the function. */
 #define CUPTI__FUNCTIONS(X)                                                                                       \
@@ -118,8 +121,8 @@ typedef void (*cupti__callback)(void *user, int domain, uint32_t id, const void 
     X(ActivityFlushPeriod, (uint32_t))                                                                            \
     X(ActivityFlushAll, (uint32_t))                                                                               \
     X(ActivityGetNextRecord, (uint8_t *, size_t, void **))                                                        \
-    X(ActivityGetNumDroppedRecords, (void *, uint32_t, size_t *))                                                 \
-    X(ActivityPushExternalCorrelationId, (int, uint64_t))                                                         \
-    X(ActivityPopExternalCorrelationId, (int, uint64_t *))
+    X(ActivityGetNumDroppedRecords, (void *, uint32_t, size_t *))                                                        \
+    X(GetCallbackName, (int, uint32_t, const char **))                                                            \
+    X(EnableCallback, (uint32_t, void *, int, uint32_t))
 
 #endif

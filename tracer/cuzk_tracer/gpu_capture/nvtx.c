@@ -352,6 +352,7 @@ CUZK_GPU_EXPORT int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t t
     if (!callbacks || callbacks->size < sizeof *callbacks)
         return 0;
     cuzk_trace_open(); /* the level is in the ring */
+    cuzk_gpu__want_launchers();
     for (i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (functions[i].module != module) {
             module = functions[i].module;
