@@ -7,7 +7,8 @@ and fills of both sources must be the same by name, count and bytes, have the sp
 the time their proof holds the GPU; the kernels' time must agree to 3 %. DIR keeps the key between runs.
 
 processes: work.cu (built here with nvcc) forks, replaces itself, starts another program and is killed; each of
-its processes must have a session of its own with all of its kernels.
+its processes must have a session of its own with all of its kernels. Where four of its threads launch at once inside
+of NVTX ranges, each kernel must have the range in which it was launched.
 """
 # ruff: noqa: E501
 
@@ -25,13 +26,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from watch import launched
 
 from cuzk_top import stages
 from cuzk_top.errors import RingError
 from cuzk_top.model import KIND_GPU_KERNEL, KIND_GPU_MEMCPY, Snapshot
 from cuzk_top.sources.ring import RingSource
 from cuzk_top.store import Store
-from cuzk_tracer import gpu, layout, reader
+from cuzk_tracer import gpu, reader
 
 ROOT = Path(__file__).resolve().parents[2]
 ALIKE = 0.03  # events add 2 to 3 µs a kernel, and two runs of the same kernels differ by themselves
@@ -216,14 +218,15 @@ def proofs(folder: Path, log: int, curve: str, repeat: int, rounds: int) -> None
 
 
 def sessions(command: list[str]) -> tuple[int, list[dict[str, object]]]:
-    """The exit code, and what each session of a command's processes holds."""
+    """The exit code, and what each session of a command's processes holds: its kernels by the span that launched
+    them, too."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
         folder = Path(place)
         env = environment(folder)
         env |= gpu.environment(env)[0]
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
         rings: dict[int, reader.Ring] = {}  # by inode: a program that replaces itself takes the name over
-        kernels: Counter[int] = Counter()
+        parts: dict[int, list[tuple[int, np.ndarray]]] = {}
         while True:
             over = process.poll() is not None
             for path in (folder / "cuzk").glob("*.ring"):
@@ -234,20 +237,17 @@ def sessions(command: list[str]) -> tuple[int, list[dict[str, object]]]:
                         continue
                     rings[os.fstat(ring._file.fd).st_ino] = ring
             for inode, ring in rings.items():
-                for _, rows in ring.poll().records:
-                    kernels[inode] += int((rows["kind"] == layout.KIND_GPU_KERNEL).sum())
+                for thread, rows in ring.poll().records:
+                    parts.setdefault(inode, []).append((thread.slot, rows))
             if over:
                 break
             time.sleep(0.005)
-        found = [
-            {
-                "pid": ring.pid,
-                "parent": ring.parent_pid,
-                "kernels": kernels[inode],
-                "ended": bool(ring.ended_ns),
-            }
-            for inode, ring in rings.items()
-        ]
+        found = []
+        for inode, ring in rings.items():
+            by_span = launched(ring, parts.get(inode, []))
+            ended = bool(ring.ended_ns)
+            session = {"pid": ring.pid, "parent": ring.parent_pid, "ended": ended}
+            found.append({**session, "kernels": sum(by_span.values()), "launched": by_span})
         return process.returncode, found
 
 
@@ -276,6 +276,9 @@ def processes() -> None:
             if mode == "spawn" and right:
                 parent, child = sorted(found, key=lambda one: int(str(one["kernels"])))
                 check(child["parent"] == parent["pid"], "spawn: the child's session names its parent's")
+        _, (found_one,) = sessions([work, "parents"])  # the first kernel, and one behind each of 200 ranges
+        ranges = {f"{which} {thread}": 500 for which in ("even", "odd") for thread in range(4)}
+        check(found_one["launched"] == {**ranges, "": 201}, f"parents: {found_one['launched']}")
 
 
 def main() -> int:
