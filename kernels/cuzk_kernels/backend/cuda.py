@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import cuzk_tracer
 from cuzk_kernels.backend import gpu_msm
+from cuzk_kernels.backend.gpu_coefficients import COEF_BYTES, Coefficients, load
+from cuzk_kernels.backend.gpu_least import Least
 from cuzk_kernels.backend.gpu_memory import H2D_MODES
 from cuzk_kernels.backend.gpu_msm import Bases, Feed, Msm
 from cuzk_kernels.backend.gpu_ntt import Domain
 from cuzk_kernels.backend.gpu_points import check_constants, combine, fixed_table
-from cuzk_kernels.backend.gpu_site import H2D_KEY, Site
-from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, CoefError, MsmSteps
+from cuzk_kernels.backend.gpu_site import Site
+from cuzk_kernels.backend.gpu_vectors import SCALAR_BYTES, GpuScalars, GpuVec, check_alike, digit_widths, grid
+from cuzk_kernels.backend.later import Later
+from cuzk_kernels.backend.protocol import NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP, MsmSteps
 from cuzk_kernels.errors import InputError
 from cuzk_tracer import gpu
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Block, Device, Event
+    from cuzk_kernels.backend.gpu_blocks import Block
+    from cuzk_kernels.backend.gpu_device import Device
     from cuzk_kernels.backend.protocol import Backend
     from cuzk_kernels.curves import Curve, Point
 
-SCALAR_BYTES, COEF_BYTES = 32, 44
 SMALL = 64  # points that the host adds up faster than a GPU is asked
-SAMPLE = 256
 POINT_PROBLEMS = ("", NOT_REDUCED, OFF_CURVE, WRONG_SUBGROUP)
-NOTHING = (1 << 64) - 1
 UNTRACED = MsmSteps(*(nullcontext() for _ in MsmSteps._fields))
 
 HELD = cuzk_tracer.span("gpu.held", a0="device", stage=True)
-HANDED_OVER, HANDED_BACK = "msm.b_g2.handed_over", "msm.b_g2.handed_back"
-WAIT_B_G2 = cuzk_tracer.span("msm.b_g2.wait")
 H2D_SCALARS = cuzk_tracer.span("h2d.scalars", a0="bytes", stage=True)
 
 
@@ -49,115 +49,6 @@ def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *arguments, **named)
 
     return call
-
-
-class GpuVec:
-    """A vector over Fr in Montgomery form on the device; `shifted`: a coset shift is still to be applied."""
-
-    def __init__(self, owner: "CudaBackend", curve: "Curve", length: int) -> None:
-        if length < 1 or length & (length - 1):
-            raise ValueError(f"length {length} is not a power of two")
-        self.owner, self.curve, self.length = owner, curve, length
-        self.log = length.bit_length() - 1
-        self.block: Block = owner.device.alloc(SCALAR_BYTES * length)
-        self.reversed = self.shifted = False
-
-    def __len__(self) -> int:
-        return self.length
-
-    @property
-    def address(self) -> int:
-        return self.block.address
-
-    def tobytes(self) -> bytes:
-        device = self.owner.device
-        plain = device.alloc(SCALAR_BYTES * self.length)
-        unit = f"{self.curve.name}-scalars"
-        if self.shifted:
-            raise ValueError("a coset shift is pending")
-        device.launch(unit, "montgomery", *_grid(self.length), self.address, plain.address, self.length, 0)
-        if self.reversed:
-            device.launch(unit, "reorder", *_grid(self.length), plain.address, self.log)
-        return device.read(plain.address, SCALAR_BYTES * self.length)
-
-
-class GpuScalars:
-    """Plain scalars on the device. sample: some of them on the host, to choose digit widths by."""
-
-    def __init__(
-        self, owner: "CudaBackend", block: "Block", count: int, host: memoryview | None = None
-    ) -> None:
-        self.owner, self.block, self.count, self.host = owner, block, count, host
-        self._copies: dict[int, Block] = {}
-        self._ready = {id(owner.first): owner.device.event()}
-
-    def on(self, site: Site) -> int:
-        """Their address on a device, copied there through the host where it is another one."""
-        if site is self.owner.first:
-            return self.address
-        if id(site) not in self._copies:
-            data = self.host if self.host is not None else self.tobytes()
-            self._copies[id(site)] = site.upload(data, SCALAR_BYTES * self.count)
-            self._ready[id(site)] = site.device.event()
-        return self._copies[id(site)].address
-
-    def ready(self, site: Site) -> "Event":
-        """When they are on the device."""
-        return self._ready[id(site)]
-
-    def __len__(self) -> int:
-        return self.count
-
-    @property
-    def address(self) -> int:
-        return self.block.address
-
-    def tobytes(self) -> bytes:
-        return self.owner.device.read(self.address, SCALAR_BYTES * self.count)
-
-
-class _Coefficients:
-    """A key's A and B on the device, in the order of rows."""
-
-    def __init__(self, offsets: "Block", wires: "Block", values: "Block") -> None:
-        self.offsets, self.wires, self.values = offsets, wires, values
-
-    @property
-    def size(self) -> int:
-        return self.offsets.size + self.wires.size + self.values.size
-
-
-class Later:
-    """A call on a thread of its own. What it waits for and who waits for it is traced as hand-overs."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._begun = cuzk_tracer.flow(HANDED_OVER)
-        self._done = 0
-        self._thread = threading.Thread(target=self._run, name="b-g2")
-        self._thread.start()
-
-    def _run(self) -> None:
-        cuzk_tracer.flow(HANDED_OVER, self._begun)
-        try:
-            self._value = self._call()
-        except BaseException as error:  # raised where the result is asked for
-            self._error = error
-        self._done = cuzk_tracer.flow(HANDED_BACK)
-
-    def result(self) -> Any:
-        with WAIT_B_G2:
-            self._thread.join()
-            cuzk_tracer.flow(HANDED_BACK, self._done)
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
-def _grid(items: int) -> tuple[int, int]:
-    return max(1, min(-(-items // 256), 1 << 16)), 256
 
 
 class CudaBackend:
@@ -214,7 +105,7 @@ class CudaBackend:
         constants = check_constants(curve, group)
         table = device.alloc(len(constants))
         device.upload_bytes(table.address, constants)
-        result = self._least()
+        result = Least(self.device)
         data = self.first.upload(points, size * count)
         subgroup = subgroup and not curve.group(group).cofactor_one
         device.launch(
@@ -222,20 +113,19 @@ class CudaBackend:
             max(1, min(-(-count * group // 128), 4 * device.processors)), 128,
             data.address, count, int(subgroup), table.address, result.address,
         )  # fmt: skip
-        found = self._u64(result)
-        return None if found == NOTHING else (found >> 2, POINT_PROBLEMS[found & 3])
+        found = result.found()
+        return None if found is None else (found >> 2, POINT_PROBLEMS[found & 3])
 
     @_exclusive
     def witness_check(self, curve: "Curve", witness: memoryview, count: int) -> int | None:
         if count == 0:
             return None
         block = self._witness_block(witness, count)
-        result = self._least()
+        result = Least(self.device)
         self.device.launch(
-            f"{curve.name}-scalars", "check_scalars", *_grid(count), block.address, count, result.address
+            f"{curve.name}-scalars", "check_scalars", *grid(count), block.address, count, result.address
         )
-        found = self._u64(result)
-        return None if found == NOTHING else found
+        return result.found()
 
     # Vectors
 
@@ -247,7 +137,7 @@ class CudaBackend:
         values = self._witness_block(witness, n_vars)
         a, b = GpuVec(self, curve, domain), GpuVec(self, curve, domain)
         self.device.launch(
-            f"{curve.name}-scalars", "evaluate", *_grid(2 * domain),
+            f"{curve.name}-scalars", "evaluate", *grid(2 * domain),
             matrix.offsets.address, matrix.wires.address, matrix.values.address,
             values.address, domain, a.address, b.address,
         )  # fmt: skip
@@ -255,7 +145,7 @@ class CudaBackend:
 
     @_exclusive
     def product(self, a: GpuVec, b: GpuVec) -> GpuVec:
-        _check_alike(a, b)
+        check_alike(a, b)
         c = GpuVec(self, a.curve, a.length)
         c.reversed = a.reversed
         self._launch(a.curve, "product", a.length, a.address, b.address, c.address, a.length)
@@ -290,8 +180,8 @@ class CudaBackend:
 
     @_exclusive
     def pointwise(self, a: GpuVec, b: GpuVec, c: GpuVec) -> GpuScalars:
-        _check_alike(a, b)
-        _check_alike(a, c)
+        check_alike(a, b)
+        check_alike(a, c)
         for v in (a, b, c):
             self._order(v, False)
         out = self.device.alloc(SCALAR_BYTES * a.length)
@@ -320,7 +210,7 @@ class CudaBackend:
         if count < SMALL:
             known = None if isinstance(scalars, GpuScalars) else scalars
             return self.host.window_bits(curve, group, count, known, offset)
-        full, short = _widths(curve, scalars, offset, count)
+        full, short = digit_widths(curve, scalars, offset, count)
         return gpu_msm.window_bits(curve.r.bit_length(), count * full, count * short)
 
     def msm(
@@ -355,7 +245,7 @@ class CudaBackend:
         bases = site.bases(curve, group, points, count)
         if bases.total == 0:
             return lambda: None
-        widths = _widths(curve, scalars, offset, count)
+        widths = digit_widths(curve, scalars, offset, count)
         msm = Msm(site.device, curve, group, bases, first, bits, scalars.ready(site), widths)
         self._start(msm, steps)
         return lambda: self._finish(msm, steps)
@@ -474,50 +364,10 @@ class CudaBackend:
 
     def _coefficients(
         self, curve: "Curve", coefs: memoryview, n: int, wires: int, domain: int
-    ) -> _Coefficients:
+    ) -> Coefficients:
         return self.first.keep(  # type: ignore[no-any-return]
-            coefs,
-            COEF_BYTES * n + 8 * domain,
-            lambda: self._load_coefficients(curve, coefs, n, wires, domain),
+            coefs, COEF_BYTES * n + 8 * domain, lambda: load(self.first, curve, coefs, n, wires, domain)
         )
-
-    def _load_coefficients(
-        self, curve: "Curve", coefs: memoryview, n: int, wires: int, domain: int
-    ) -> _Coefficients:
-        device, unit = self.device, f"{curve.name}-scalars"
-        with H2D_KEY(COEF_BYTES * n):
-            records = self.first.upload(coefs, COEF_BYTES * n)
-        counts = device.alloc(4 * 2 * domain)
-        device.clear(counts.address, 4 * 2 * domain)
-        result = self._least()
-        device.launch(
-            unit,
-            "count_coefficients",
-            *_grid(n),
-            records.address,
-            n,
-            wires,
-            domain,
-            counts.address,
-            result.address,
-        )
-        bad = self._u64(result)
-        if bad != NOTHING:
-            head = memoryview(coefs)[COEF_BYTES * bad : COEF_BYTES * bad + 12]
-            matrix, row, wire = (int.from_bytes(head[i : i + 4], "little") for i in (0, 4, 8))
-            what = ("matrix", matrix) if matrix > 1 else ("row", row) if row >= domain else ("wire", wire)
-            raise CoefError(bad, *what)
-        offsets = device.alloc(4 * (2 * domain + 1))
-        tiles = device.alloc(4 * -(-2 * domain // gpu_msm.SCAN_TILE))
-        gpu_msm.scan(device, unit, counts.address, 2 * domain, tiles.address, offsets.address)
-        device.clear(counts.address, 4 * 2 * domain)
-        ordered, values = device.alloc(4 * n), device.alloc(SCALAR_BYTES * n)
-        device.launch(
-            unit, "place_coefficients", *_grid(n),
-            records.address, n, domain, offsets.address, counts.address, ordered.address, values.address,
-        )  # fmt: skip
-        device.synchronize()
-        return _Coefficients(offsets, ordered, values)
 
     def _order(self, v: GpuVec, want_reversed: bool) -> None:
         if v.reversed != want_reversed:
@@ -525,40 +375,4 @@ class CudaBackend:
             v.reversed = want_reversed
 
     def _launch(self, curve: "Curve", name: str, items: int, *arguments: int) -> None:
-        self.device.launch(f"{curve.name}-scalars", name, *_grid(items), *arguments)
-
-    def _least(self) -> "Block":
-        block = self.device.alloc(8)
-        self.device.upload_bytes(block.address, b"\xff" * 8)
-        return block
-
-    def _u64(self, block: "Block") -> int:
-        return int.from_bytes(self.device.read(block.address, 8), "little")
-
-
-def _check_alike(a: GpuVec, b: GpuVec) -> None:
-    if (a.curve, a.length) != (b.curve, b.length):
-        raise ValueError("vectors of different lengths or curves")
-    if a.reversed != b.reversed or a.shifted or b.shifted:
-        raise ValueError("one vector holds values, the other coefficients")
-
-
-def _widths(curve: "Curve", scalars: Any, offset: int, count: int) -> tuple[float, float]:
-    """Shares of the scalars that are of full width and that are a single digit, from a sample.
-
-    Of scalars that only the device has: all of full width.
-    """
-    data = scalars.host if isinstance(scalars, GpuScalars) else None
-    if data is None:
-        return 1.0, 0.0
-    full = short = 0
-    taken = min(count, SAMPLE)
-    for k in range(taken):
-        at = SCALAR_BYTES * (offset + count * k // taken)
-        value = int.from_bytes(data[at : at + SCALAR_BYTES], "little")
-        bits = min(value, curve.r - value).bit_length()
-        if bits > 16:
-            full += 1
-        elif bits > 0:
-            short += 1
-    return full / taken, short / taken
+        self.device.launch(f"{curve.name}-scalars", name, *grid(items), *arguments)

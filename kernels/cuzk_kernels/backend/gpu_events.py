@@ -25,7 +25,7 @@ import cuzk_tracer
 from cuzk_tracer import gpu
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Event
+    from cuzk_kernels.backend.gpu_blocks import Event
 
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: of the default stream

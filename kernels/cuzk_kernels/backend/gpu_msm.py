@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cuzk_kernels.backend.gpu_kernels import CHUNK_LENGTH, COUNTERS, SEGMENT_BYTES, SMALL_MERGE
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Block, Device, Event
+    from cuzk_kernels.backend.gpu_blocks import Block, Event
+    from cuzk_kernels.backend.gpu_device import Device
     from cuzk_kernels.curves import Curve
 
 WORD = 4

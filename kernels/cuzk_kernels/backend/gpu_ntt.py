@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cuzk_kernels.backend.gpu_kernels import LOG_ROOTS
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Block, Device
+    from cuzk_kernels.backend.gpu_blocks import Block
+    from cuzk_kernels.backend.gpu_device import Device
     from cuzk_kernels.curves import Curve
 
 VALUE_BYTES = 32

@@ -10,7 +10,8 @@ from cuzk_kernels.backend.gpu_memory import Stager
 from cuzk_kernels.backend.gpu_msm import Bases
 
 if TYPE_CHECKING:
-    from cuzk_kernels.backend.gpu_device import Block, Device
+    from cuzk_kernels.backend.gpu_blocks import Block
+    from cuzk_kernels.backend.gpu_device import Device
     from cuzk_kernels.curves import Curve
 
 H2D_KEY = cuzk_tracer.span("h2d.key", a0="bytes", stage=True)

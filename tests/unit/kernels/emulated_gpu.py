@@ -10,8 +10,8 @@ import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 
+from cuzk_kernels.backend.gpu_blocks import Pool
 from cuzk_kernels.backend.gpu_build import SOURCES
-from cuzk_kernels.backend.gpu_device import Pool
 from cuzk_kernels.backend.gpu_kernels import SIGNATURES, unit_source
 
 COMPILER = shutil.which("g++")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cuzk_kernels.backend import gpu_build, gpu_device
-from cuzk_kernels.backend.gpu_device import Pool
+from cuzk_kernels.backend.gpu_blocks import Pool
 from cuzk_kernels.backend.gpu_kernels import UNITS, unit_source
 from cuzk_kernels.errors import MissingError
 

@@ -15,7 +15,7 @@ from simulated_driver import CALL_NS, FAILED, LATENCY_NS, LAUNCH_NS, STEP_NS, Si
 import cuzk_tracer
 from cuzk_kernels import backend as backends
 from cuzk_kernels.backend import gpu_device, gpu_events
-from cuzk_kernels.backend.gpu_device import Event
+from cuzk_kernels.backend.gpu_blocks import Event
 from cuzk_kernels.backend.gpu_events import EventTimes
 from cuzk_kernels.errors import MissingError
 from cuzk_tracer import gpu

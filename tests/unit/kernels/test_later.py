@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import cuzk_tracer
-from cuzk_kernels.backend.cuda import Later
+from cuzk_kernels.backend.later import Later
 
 
 @pytest.fixture
