@@ -16,7 +16,7 @@ from cuzk_top.probes.host import HostProbe
 from cuzk_top.probes.memory import MemoryProbe
 from cuzk_top.probes.nvml import NvmlProbe
 from cuzk_top.probes.threads import ThreadProbe
-from cuzk_top.sources import Source
+from cuzk_top.sources import Probe, Source
 from cuzk_top.store import Store
 
 LINES_KEPT = 500
@@ -53,7 +53,7 @@ class LiveSession:
         self.prover = prover
         self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None
-        probes: list[Source] = [
+        probes: list[Probe] = [
             HostProbe(pid, clock),
             ThreadProbe(pid, clock),
             MemoryProbe(pid, clock),

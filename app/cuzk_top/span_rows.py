@@ -1,6 +1,7 @@
 """The store's rows of spans: one a lane, track and depth, in each of which no span overlaps another."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 class _Row:
     """One row's closed spans, its open one, and the view made of them last."""
 
-    __slots__ = ("key", "last_end", "open", "saved", "spans", "view")
+    __slots__ = ("key", "last_end", "open", "place", "saved", "spans", "view")
 
     def __init__(self, key: RowKey) -> None:
         self.key = key
@@ -28,6 +29,7 @@ class _Row:
         self.saved: Columns | None = None  # memory of a file's, or shared: in place of `spans`
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
+        self.place = -1  # among those that are shown
         self.last_end = EARLIEST_NS
 
     def __len__(self) -> int:
@@ -53,7 +55,9 @@ class SpanRows:
         self.dropped = 0
         self._rows: dict[RowKey, _Row] = {}
         self._packed_keys: dict[int, _Row] = {}
-        self._order: list[_Row] = []
+        self._shown: list[RowData] | None = None
+        self._stale: list[_Row] = []
+        """Rows whose view among those is no longer true."""
         self._by_place: dict[int, list[_Row]] = {}
         """Of track 0, by depth."""
         self._opened: list[_Row] = []
@@ -83,9 +87,9 @@ class SpanRows:
                 self._packed_keys[packed] = row
             few = edges[i + 1] - edges[i] < TAKEN_OVER
             if fine and few and starts[i] >= row.last_end and row.saved is None:
-                row.spans.append_packed(columns, edges[i], edges[i + 1])
+                row.spans.append_block(columns.block[:, edges[i] : edges[i + 1]])
                 row.last_end = lasts[i]
-                row.view = None
+                self._changed(row)
             else:
                 self._put(row.key, columns.take(slice(edges[i], edges[i + 1])))
 
@@ -130,7 +134,7 @@ class SpanRows:
         row = self._row(key)
         row.saved = columns
         row.last_end = int(columns.end_ns[-1]) if len(columns) else EARLIEST_NS
-        row.view = None
+        self._changed(row)
 
     def put(self, key: RowKey, columns: Columns) -> None:
         """Spans of one row in order of their ends."""
@@ -148,10 +152,17 @@ class SpanRows:
         else:
             self._append(row, columns, int(end[-1]))
 
-    @staticmethod
-    def _append(row: _Row, columns: Columns, last_end: int) -> None:
+    def _append(self, row: _Row, columns: Columns, last_end: int) -> None:
         row.spans.append(columns)
         row.last_end = last_end
+        self._changed(row)
+
+    def _changed(self, row: _Row) -> None:
+        """Its view is no longer true; nor are all rows' where it shows for the first time, or no more."""
+        if row.place < 0 or (row.open is None and not len(row)):
+            self._shown = None
+        elif row.view is not None:
+            self._stale.append(row)
         row.view = None
 
     def _squeeze_in(self, key: RowKey, columns: Columns) -> None:
@@ -179,7 +190,7 @@ class SpanRows:
         row.spans = GrowingColumns()
         if len(merged):
             self._append(row, merged, int(merged.end_ns[-1]))
-        row.view = None
+        self._changed(row)
         rest = columns.take(~fits)
         if len(rest) and key[2] < 255:
             self._put((key[0], key[1], key[2] + 1), rest)
@@ -189,18 +200,28 @@ class SpanRows:
 
     def set_open(self, records: Iterable[tuple[RowKey, SpanRecord]]) -> None:
         """What is open now, in place of what was."""
-        for row in self._opened:
-            row.open = row.view = None
-        self._opened.clear()
+        before, self._opened = self._opened, []
+        for row in before:
+            row.open = None
         for key, record in records:
             row = self._row(key)
-            row.open, row.view = record, None
+            row.open = record
             self._opened.append(row)
+        for row in {*before, *self._opened}:
+            self._changed(row)
+
+    def stay_open(self, now_ns: int) -> None:
+        """The same is still open."""
+        for row in self._opened:
+            if row.open is not None and row.open.end_ns < now_ns:
+                row.open = replace(row.open, end_ns=now_ns)
+                self._changed(row)
 
     def renew(self) -> None:
         """Forget the views: what the session says of lanes has changed."""
         self._empty.clear()
         self._lanes.clear()
+        self._shown = None
         for row in self._rows.values():
             row.view = None
 
@@ -214,24 +235,33 @@ class SpanRows:
             count = int(np.searchsorted(row.spans.columns().end_ns, cut, side="right"))
             if count:
                 row.spans.drop(count)
-                row.view = None
+                self._changed(row)
                 self.kept -= count
                 self.dropped += count
         return int(cut)
 
     def shown(self, meta: Mapping[str, str]) -> list[RowData]:
         """The rows in screen order, and those of the lanes that a proof always has."""
-        if len(self._order) != len(self._rows):
-            self._order = [row for _, row in sorted(self._rows.items())]
-        rows = [row for row in self._order if row.open is not None or len(row)]
+        if self._shown is None:
+            self._shown = self._arranged(meta)
+        else:
+            for row in self._stale:
+                self._shown[row.place] = row.view or self._view(row, meta)
+        self._stale.clear()
+        return self._shown
+
+    def _arranged(self, meta: Mapping[str, str]) -> list[RowData]:
+        rows = [row for _, row in sorted(self._rows.items()) if row.open is not None or len(row)]
         filled = {row.key[0] for row in rows}
         proves = "backend" in meta or not _FIXED_PLACES.isdisjoint(filled)
-        found = [row.view or self._view(row, meta) for row in rows]
-        if not proves or filled.issuperset(_FIXED_PLACES):
-            return found
-        lacking = [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
-        keyed = [*zip([row.key for row in rows], found, strict=True), *lacking]
-        return [view for _, view in sorted(keyed, key=lambda one: one[0])]
+        shown = [(row.key, row.view or self._view(row, meta)) for row in rows]
+        if proves and not filled.issuperset(_FIXED_PLACES):
+            shown += [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
+            shown.sort(key=lambda one: one[0])
+        places = {id(view): place for place, (_, view) in enumerate(shown)}
+        for row in self._rows.values():
+            row.place = places.get(id(row.view), -1)
+        return [view for _, view in shown]
 
     def _view(self, row: _Row, meta: Mapping[str, str]) -> RowData:
         place, track, depth = row.key

@@ -250,6 +250,8 @@ def test_names_and_tracks_of_several_sources_share_a_session():
 class Script:
     """A source that plays batches, then fails or ends."""
 
+    due_ns = 0
+
     def __init__(self, batches, error=None):
         self.batches = list(batches)
         self.error = error

@@ -275,26 +275,26 @@ def test_rows_never_overlap_whatever_comes(batches):
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
 def test_growing_arrays_behave_like_a_list(steps):
-    growing = Growing({"x": np.dtype(np.int64)})
+    growing = Growing(2)
     model: list[int] = []
     views = []
     count = 0
     for add, drop, cut in steps:
         new = list(range(count, count + add))
         count += add
-        growing.append({"x": np.array(new, np.int64)})
+        growing.append(np.array([new, [-value for value in new]], np.int64))
         model += new
         drop = min(drop, len(model))  # noqa: PLW2901
-        views.append((growing["x"], list(model)))
+        views.append((growing.block, list(model)))
         growing.drop(drop)
         del model[:drop]
-        assert growing["x"].tolist() == model
+        assert growing.block.tolist() == [model, [-value for value in model]]
         if cut < len(model):  # others come in place of the last
             growing.cut(cut)
             del model[cut:]
-            assert growing["x"].tolist() == model
+            assert growing.block.tolist() == [model, [-value for value in model]]
         assert len(growing) == len(model)
-    assert all(view.tolist() == expected for view, expected in views)
+    assert all(view[0].tolist() == expected for view, expected in views)
 
 
 @pytest.mark.parametrize(
