@@ -150,6 +150,7 @@ class Collector:
             self._cpu_mark = (now, used)
 
     def _finish(self) -> None:
+        self._store.settle()
         if self._recorder is not None:
             try:
                 self._recorder.close()

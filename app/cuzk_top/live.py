@@ -49,7 +49,7 @@ class LiveSession:
         recorder: Recorder | None = None,
         prover: Owned | None = None,
     ) -> None:
-        self.store = Store()
+        self.store = Store(patient=True)
         self.prover = prover
         self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None

@@ -58,9 +58,13 @@ _GROUP[[KIND_COUNTER, KIND_INSTANT, KIND_FLOW]] = 2, 3, 4
 
 
 class Store:
-    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector."""
+    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector.
 
-    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    `patient`: records of devices that come poll after poll are taken in at every other one, which costs half;
+    `settle` takes in what waits.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, *, patient: bool = False) -> None:
         self.viewer_cpu: float | None = None
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
@@ -83,6 +87,9 @@ class Store:
         self._impossible = 0
         self._snapshot: Snapshot | None = None
         self._gpu = gpu_rows.GpuRows()
+        self._patient = patient
+        self._waiting: Packed | None = None
+        """Records of devices that were not taken in yet."""
         self._rested = True
         """Whether all that devices did is shown."""
         self._devices: tuple[Device, ...] | None = ()
@@ -103,6 +110,9 @@ class Store:
             gpu = self._add(Packed.of(batch.columns)) if len(batch.columns) else False
             if batch.runs:
                 self._add_runs(batch.runs)
+            if self._waiting is not None and (batch.ended or not gpu):
+                self._take_waiting()
+                gpu = True
             if (batch.ended or not gpu) and not self._rested:
                 self._rested = True
                 self._gpu.rest()
@@ -114,6 +124,12 @@ class Store:
                 self._set_open(batch.open)
             if self._rows.kept * ROW_BYTES > self._limit_bytes:
                 self._retain()
+
+    def settle(self) -> None:
+        """Take in what waits."""
+        with self._lock:
+            self._revision += self._waiting is not None
+            self._take_waiting()
 
     def snapshot(self) -> Snapshot:
         """The present state; the same object as long as nothing was appended."""
@@ -175,7 +191,12 @@ class Store:
         ]
         on_gpu, on_host, counters, marks, flows, *_ = parts
         if on_gpu is not None:
-            self._add_gpu(on_gpu)
+            if self._waiting is not None:
+                self._take_waiting(on_gpu)
+            elif self._patient and not self._rested:
+                self._waiting = on_gpu
+            else:
+                self._add_gpu(on_gpu)
         if on_host is not None:
             self._add_host(on_host)
         if counters is not None:
@@ -204,6 +225,11 @@ class Store:
         """Count spans, and widen the session's bounds to have them."""
         self._spans += len(columns)
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
+
+    def _take_waiting(self, *more: Packed) -> None:
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._add_gpu(Packed.joined([waiting, *more]))
 
     def _add_gpu(self, columns: Columns) -> None:
         """Records of devices: streams share the rows of their lane, and the busy row grows."""

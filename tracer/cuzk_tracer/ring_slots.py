@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +22,8 @@ IS_GPU[list(layout.GPU_KINDS)] = True
 
 _NO_STACK = np.empty(0, OPEN)
 _NO_RECORDS = np.empty(0, RECORD)
+_WORDS = layout.RECORD_BYTES // 8
+_KIND = next(offset for name, offset, _ in layout.RECORD if name == "kind")
 _NO_INDEX = np.empty(0, np.uint64)
 
 
@@ -158,21 +161,21 @@ def in_ns(records: list[tuple[Thread, Rows]], opened: list[Known], ticks: Ticks)
     """The same records with their times in monotonic nanoseconds, and those of the open spans brought to it:
     all at once, since there are few of each.
     """
-    words = [rows.view(np.uint64).reshape(len(rows), -1).copy() for _, rows in records]
     stacks = [(known.open[0], known.open[1].copy()) for known in opened if known.open is not None]
+    counts = [len(rows) for _, rows in records]
+    words = np.concatenate([rows for _, rows in records] or [_NO_RECORDS]).view(np.uint64).reshape(-1, _WORDS)
     # Times of devices are in nanoseconds already.
-    hosts = [~IS_GPU[rows["kind"] & layout.KIND_MASK] for _, rows in records]
-    times = [part[host, :2].reshape(-1) for part, host in zip(words, hosts, strict=True)]
-    times += [stack["t0"] for _, stack in stacks]
-    if not times:
-        return records
-    told = ticks.to_ns(np.concatenate(times))
-    low = 0
-    for part, host, its in zip(words, hosts, times, strict=False):
-        part[host, :2] = told[low : low + len(its)].reshape(-1, 2)
-        low += len(its)
+    host = (~IS_GPU[words.view(np.uint8)[:, _KIND] & layout.KIND_MASK]).nonzero()[0]
+    told = ticks.to_ns(np.concatenate([words[host, :2].reshape(-1), *(stack["t0"] for _, stack in stacks)]))
+    low = 2 * len(host)
+    words[host, :2] = told[:low].reshape(-1, 2)
     for known, (thread, stack) in zip(opened, stacks, strict=True):
         stack["t0"] = told[low : low + len(stack)]
         low += len(stack)
         known.open = (thread, stack)
-    return [(thread, part.view(RECORD).reshape(-1)) for (thread, _), part in zip(records, words, strict=True)]
+    whole: Rows = words.view(RECORD).reshape(-1)
+    ends = itertools.accumulate(counts)
+    return [
+        (thread, whole[end - count : end])
+        for (thread, _), count, end in zip(records, counts, ends, strict=True)
+    ]
