@@ -45,6 +45,10 @@ class CounterSeries:
         for series in self._series.values():
             series.drop(int(np.searchsorted(series.block[1], moment_ns, side="right")))
 
+    def size_bytes(self) -> int:
+        """Memory that the samples take."""
+        return sum(series.block.nbytes for series in self._series.values())
+
     def first_ns(self) -> int:
         """Start of the first sample of any; 0 without one."""
         return min((int(series.block[0, 0]) for series in self._series.values() if len(series)), default=0)

@@ -3,11 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.columns import Columns, Packed
+from cuzk_top import sealed
+from cuzk_top.columns import ROW_BYTES, Columns, Packed
+from cuzk_top.sealed import Sealed
 
 TAKEN_OVER = 65_536
 """Rows from which on a first part is used as it is: so a saved trace is not copied when it is opened."""
 _LEAST = 16
+MANY = 8192
+"""Rows from which on the room grows by a quarter and is not doubled."""
 
 
 class Growing:
@@ -40,7 +44,8 @@ class Growing:
             return
         low, high = self._high, self._high + count
         if high > self._capacity:
-            self._move(2 * (high - self._low))
+            needed = high - self._low
+            self._move(needed * 2 if needed < MANY else needed * 5 // 4)
             low, high = self._high, self._high + count
         self._block[:, low:high] = part
         self._high = high
@@ -71,22 +76,43 @@ class Growing:
 
 
 class GrowingColumns:
-    """Records that grow in the same way. Records once appended must not change."""
+    """Records that grow in the same way. Records once appended must not change.
 
-    __slots__ = ("_first", "_rows", "_view")
+    `sealing`: all but the newest are kept narrow (see `sealed`).
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_blocks", "_first", "_rows", "_sealing", "_seen", "_skip", "_view")
+
+    def __init__(self, *, sealing: bool = False) -> None:
         self._rows = Growing(Packed.WORDS)
         self._first: Columns | None = None  # a large first part, as it came
         self._view: Columns | None = Columns.empty()
+        self._sealing = sealing
+        self._blocks: tuple[Sealed, ...] = ()  # of records before those in `_rows`
+        self._skip = 0  # records of the first block that were dropped
+        self._seen = Growing(len(sealed.SEEN))  # of all records, once some are sealed
 
     def __len__(self) -> int:
-        return len(self._rows) if self._first is None else len(self._first)
+        if self._first is not None:
+            return len(self._first)
+        return len(self._rows) + len(self._blocks) * sealed.ROWS - self._skip
+
+    @property
+    def size_bytes(self) -> int:
+        """What the records take, without room for more."""
+        narrow = sum(block.size_bytes for block in self._blocks)
+        return narrow + self._seen.block.nbytes + len(self._rows) * ROW_BYTES
 
     def columns(self) -> Columns:
         """All of them; the same object as long as nothing changes."""
         if self._view is None:
-            self._view = self._first if self._first is not None else Packed(self._rows.block)
+            if self._first is not None:
+                self._view = self._first
+            elif self._blocks:
+                rest = Packed(self._rows.block)
+                self._view = sealed.columns(self._seen.block, self._blocks, self._skip, rest)
+            else:
+                self._view = Packed(self._rows.block)
         return self._view
 
     def append(self, new: Columns) -> None:
@@ -103,6 +129,22 @@ class GrowingColumns:
         """Copy records, as `Packed.block` has them, behind those that are there."""
         self._view = None
         self._rows.append(new)
+        if self._blocks:
+            self._seen.append(new[sealed.SEEN])
+        if self._sealing and len(self._rows) >= 2 * sealed.ROWS:
+            self._seal()
+
+    def _seal(self) -> None:
+        block = self._rows.block
+        if not self._blocks:
+            self._seen.append(block[sealed.SEEN])
+        whole = len(self._rows) // sealed.ROWS - 1
+        made = [
+            Sealed(Packed(block[:, place * sealed.ROWS : (place + 1) * sealed.ROWS]))
+            for place in range(whole)
+        ]
+        self._blocks = (*self._blocks, *made)
+        self._rows.drop(whole * sealed.ROWS)
 
     def drop(self, count: int) -> None:
         """Forget the first records; their room is given back at the next growth, or now when it is most."""
@@ -110,4 +152,13 @@ class GrowingColumns:
         if self._first is not None:
             self._first = self._first.take(slice(count, None))
             return
-        self._rows.drop(count)
+        if not self._blocks:
+            self._rows.drop(count)
+            return
+        self._seen.drop(count)
+        gone, held = self._skip + count, len(self._blocks) * sealed.ROWS
+        self._blocks = self._blocks[gone // sealed.ROWS :]
+        self._skip = gone % sealed.ROWS if self._blocks else 0
+        if not self._blocks:
+            self._rows.drop(gone - held)
+            self._seen = Growing(len(sealed.SEEN))

@@ -20,6 +20,8 @@ from cuzk_top.sources import Probe, Source
 from cuzk_top.store import Store
 
 LINES_KEPT = 500
+LIMIT_BYTES = 32 << 20
+"""Of spans in memory, a million: a recording has them all, and the viewer is to stay below 150 MB."""
 
 
 class Owned(Protocol):
@@ -49,7 +51,7 @@ class LiveSession:
         recorder: Recorder | None = None,
         prover: Owned | None = None,
     ) -> None:
-        self.store = Store(patient=True)
+        self.store = Store(LIMIT_BYTES, live=True)
         self.prover = prover
         self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None

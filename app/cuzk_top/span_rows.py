@@ -23,9 +23,9 @@ class _Row:
 
     __slots__ = ("key", "last_end", "open", "place", "saved", "spans", "view")
 
-    def __init__(self, key: RowKey) -> None:
+    def __init__(self, key: RowKey, sealing: bool) -> None:
         self.key = key
-        self.spans = GrowingColumns()
+        self.spans = GrowingColumns(sealing=sealing)
         self.saved: Columns | None = None  # memory of a file's, or shared: in place of `spans`
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
@@ -48,9 +48,13 @@ class _Row:
 
 
 class SpanRows:
-    """Rows by key. `kept` counts the spans that take memory of ours, `dropped` those no longer kept."""
+    """Rows by key. `kept` counts the spans that take memory of ours, `dropped` those no longer kept.
 
-    def __init__(self) -> None:
+    `sealing`: older spans are kept narrow.
+    """
+
+    def __init__(self, *, sealing: bool = False) -> None:
+        self._sealing = sealing
         self.kept = 0
         self.dropped = 0
         self._rows: dict[RowKey, _Row] = {}
@@ -187,7 +191,7 @@ class SpanRows:
                 last = int(columns.end_ns[i])
         merged = Columns.concat([held, columns.take(fits)])
         merged = merged.take(np.lexsort((merged.end_ns, merged.start_ns)))
-        row.spans = GrowingColumns()
+        row.spans = GrowingColumns(sealing=self._sealing)
         if len(merged):
             self._append(row, merged, int(merged.end_ns[-1]))
         self._changed(row)
@@ -224,6 +228,10 @@ class SpanRows:
         self._shown = None
         for row in self._rows.values():
             row.view = None
+
+    def size_bytes(self) -> int:
+        """Memory of ours that the spans take."""
+        return sum(row.spans.size_bytes for row in self._rows.values())
 
     def drop_oldest(self, keep: int) -> int | None:
         """Keep so many of the newest spans that are ours; the end by which the others ended, or None."""
@@ -285,7 +293,7 @@ class SpanRows:
     def _row(self, key: RowKey) -> _Row:
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = _Row(key)
+            row = self._rows[key] = _Row(key, self._sealing)
             if key[1] == 0:
                 self._by_place[key[0]] = [
                     other for known, other in sorted(self._rows.items()) if known[:2] == key[:2]

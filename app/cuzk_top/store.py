@@ -22,7 +22,6 @@ from cuzk_top.model import (
     KIND_COUNTER,
     KIND_FLOW,
     KIND_INSTANT,
-    ROW_BYTES,
     SPAN_KINDS,
     Batch,
     Columns,
@@ -38,6 +37,8 @@ from cuzk_top.span_rows import RowKey, SpanRows
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
+MOST_A_RECORD = 200
+"""Bytes; so much is room for a record, and what is derived of it."""
 FEW = 32
 """Samples of counters that are not sorted by counter before they are taken in."""
 MARKS_KEPT = 10_000
@@ -60,16 +61,17 @@ _GROUP[[KIND_COUNTER, KIND_INSTANT, KIND_FLOW]] = 2, 3, 4
 class Store:
     """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector.
 
-    `patient`: records of devices that come poll after poll are taken in at every other one, which costs half;
-    `settle` takes in what waits.
+    `live`: of a session that is watched while it runs. Then older spans are kept narrow, and records of
+    devices that come poll after poll are taken in at every other one, which costs half; `settle` takes in
+    what waits. And the limit is on all that is kept, counters and what is derived of devices included.
     """
 
-    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, *, patient: bool = False) -> None:
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, *, live: bool = False) -> None:
         self.viewer_cpu: float | None = None
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._revision = 0
-        self._rows = SpanRows()
+        self._rows = SpanRows(sealing=live)
         self._counters = CounterSeries()
         self._marks: list[Mark] = []
         self._shown_marks: tuple[Mark, ...] = ()
@@ -87,7 +89,9 @@ class Store:
         self._impossible = 0
         self._snapshot: Snapshot | None = None
         self._gpu = gpu_rows.GpuRows()
-        self._patient = patient
+        self._live = live
+        self._unweighed = 0
+        """Records that came since their bytes were counted."""
         self._waiting: Packed | None = None
         """Records of devices that were not taken in yet."""
         self._rested = True
@@ -122,7 +126,9 @@ class Store:
             else:
                 self._open = batch.open
                 self._set_open(batch.open)
-            if self._rows.kept * ROW_BYTES > self._limit_bytes:
+            self._unweighed += len(batch.columns)
+            if not self._live or self._unweighed * MOST_A_RECORD > self._limit_bytes // 16:
+                self._unweighed = 0
                 self._retain()
 
     def settle(self) -> None:
@@ -193,7 +199,7 @@ class Store:
         if on_gpu is not None:
             if self._waiting is not None:
                 self._take_waiting(on_gpu)
-            elif self._patient and not self._rested:
+            elif self._live and not self._rested:
                 self._waiting = on_gpu
             else:
                 self._add_gpu(on_gpu)
@@ -396,7 +402,14 @@ class Store:
 
         The session began when it did: the origin of the time axis, and device time since then, stay.
         """
-        cut = self._rows.drop_oldest(self._limit_bytes // ROW_BYTES * 7 // 8)
+        size = self._rows.size_bytes()
+        if self._live:
+            size += self._counters.size_bytes() + self._gpu.size_bytes()
+        if size <= self._limit_bytes:
+            return
+        cut = self._rows.drop_oldest(self._rows.kept * self._limit_bytes // size * 7 // 8)
+        if cut is None and self._live:  # a process that writes no spans
+            cut = self._now_ns - (self._now_ns - self._counters.first_ns()) * 7 // 8
         if cut is not None:
             self._devices = None
             self._counters.drop_before(cut)

@@ -407,8 +407,8 @@ def whole(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 @given(POLLS)
-def test_a_patient_store_has_all_once_it_is_settled(polls):
-    stores = Store(), Store(patient=True)
+def test_the_store_of_a_live_session_has_all_once_it_is_settled(polls):
+    stores = Store(), Store(live=True)
     number = 0
     for poll in polls:
         columns = Columns.make(
