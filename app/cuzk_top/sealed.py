@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cuzk_top.columns import COLUMN_TYPES, Packed
 from cuzk_top.lazy import LazyColumns
 
-ROWS = 1024
+ROWS = 512
 """Of a block."""
 SEEN = [0, 1, 7]
 """Rows of `Packed.block` that are kept as they are: start, end, and name and track."""

@@ -235,9 +235,9 @@ class SpanRows:
 
     def drop_oldest(self, keep: int) -> int | None:
         """Keep so many of the newest spans that are ours; the end by which the others ended, or None."""
-        ends = np.concatenate([row.spans.columns().end_ns for row in self._rows.values()])
-        if keep >= len(ends):
+        if keep >= sum(len(row.spans) for row in self._rows.values()):
             return None
+        ends = np.concatenate([row.spans.columns().end_ns for row in self._rows.values()])
         cut = np.partition(ends, len(ends) - keep - 1)[len(ends) - keep - 1]
         for row in self._rows.values():
             count = int(np.searchsorted(row.spans.columns().end_ns, cut, side="right"))

@@ -465,3 +465,29 @@ def test_what_stays_open_is_as_if_it_was_told_again(steps):
             (row.key, len(row.columns), row.open, row.missing) for row in two.rows
         ]
         assert (one.first_ns, one.now_ns) == (two.first_ns, two.now_ns)
+
+
+@pytest.mark.parametrize("spans_too", [True, False])
+def test_a_live_store_keeps_to_its_limit_with_all_it_holds(spans_too):
+    """Counters and what is derived of devices count as well; without spans, counters alone."""
+    limit = 64_000
+    session = Session(names=names("kernel", "host.rss"), tracks={7: Track(7, "gpu", "GPU0 stream 7")})
+    store = Store(limit, live=True)
+    last = 0
+    for poll in range(400):
+        i = np.arange(poll * 20, poll * 20 + 20)
+        made = Columns.make(
+            20, start_ns=10 * i, end_ns=10 * i + 5, track=7, seq=i,
+            kind=np.where((i % 2 == 0) & spans_too, KIND_GPU_KERNEL, KIND_COUNTER),
+            name=np.where((i % 2 == 0) & spans_too, 1, 2),
+        )  # fmt: skip
+        last = int(made.end_ns[-1])
+        store.append(batch(session, made, now=last))
+    store.settle()
+    snapshot = store.snapshot()
+    held = sum(len(row.columns) * 32 for row in snapshot.rows if not row.lane.key.endswith(".busy"))
+    held += sum(len(counter.t_ns) * 24 for counter in snapshot.counters)
+    held += sum(len(device.work.start) * 32 for device in snapshot.devices)
+    assert limit // 3 < held < limit * 5 // 4
+    assert max(counter.t_ns[-1] for counter in snapshot.counters if len(counter.t_ns)) == last
+    assert (snapshot.spans, bool(snapshot.problems)) == ((4_000, True) if spans_too else (0, False))
