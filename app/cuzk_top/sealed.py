@@ -19,66 +19,85 @@ ROWS = 512
 """Of a block."""
 SEEN = [0, 1, 7]
 """Rows of `Packed.block` that are kept as they are: start, end, and name and track."""
-_NARROW = tuple(COLUMN_TYPES.keys() - {"start_ns", "end_ns", "name", "track"})
-_WIDTHS = (np.uint8, np.uint16, np.uint32)
+_WIDE = slice(2, 7)
+_HALVES = slice(8, 10)
+_PLACES = {"a0": 0, "a1": 1, "id": 2, "parent": 3, "seq": 4, "corr": 5, "minflt": 6, "majflt": 7}
+"""Of the other columns in a block: first those of 64 bits, then those of 32."""
+_TOLD = 8
+_TOLD_BYTES = {"kind": 0, "flags": 1, "depth": 2}
+"""Columns of a byte, which are kept together as one of 32 bits."""
 _MOST_DISTINCT = 256
 
 
 class _Narrow:
-    """One column of a block."""
+    """Values that are not all the same, `spread` the difference of the largest and the smallest."""
 
-    __slots__ = ("_base", "_kind", "_table", "_values")
+    __slots__ = ("_table", "_values")
 
-    def __init__(self, values: NDArray[Any]) -> None:
-        self._kind = values.dtype
+    def __init__(self, values: NDArray[Any], low: int, spread: int) -> None:
         self._table: NDArray[Any] | None = None
-        self._values: NDArray[Any] | None = None
-        self._base = int(values.min())
-        spread = int(values.max()) - self._base
-        width = next((width for width in _WIDTHS if spread <= np.iinfo(width).max), None)
-        if spread == 0:
-            return
-        if width is np.uint8:
-            self._values = (values - self._kind.type(self._base)).astype(width)
-            return
-        table, places = np.unique(values, return_inverse=True)
-        if len(table) <= _MOST_DISTINCT:
-            self._table, self._values = table, places.astype(np.uint8)
-        elif width is not None and np.dtype(width).itemsize < self._kind.itemsize:
-            self._values = (values - self._kind.type(self._base)).astype(width)
+        width = values.dtype.type
+        if spread <= 0xFFFF:
+            width = np.uint8 if spread <= 0xFF else np.uint16
         else:
-            self._base, self._values = 0, values.copy()
+            table, places = np.unique(values, return_inverse=True)
+            if len(table) <= _MOST_DISTINCT:
+                self._table, self._values = table, places.astype(np.uint8)
+                return
+            if spread <= 0xFFFFFFFF:
+                width = np.uint32
+        if np.dtype(width).itemsize == values.dtype.itemsize:
+            low = 0
+        self._values = (values - values.dtype.type(low)).astype(width)
 
     @property
     def size_bytes(self) -> int:
-        arrays = (self._table, self._values)
-        return sum(array.nbytes for array in arrays if array is not None)
+        return self._values.nbytes + (self._table.nbytes if self._table is not None else 0)
 
-    def part(self, low: int, high: int) -> NDArray[Any]:
-        """Some rows, as they were."""
-        if self._values is None:
-            return np.full(high - low, self._base, self._kind)
+    def part(self, kind: np.dtype[Any], base: int, low: int, high: int) -> NDArray[Any]:
+        """Some rows, as they were. `base` is the smallest value."""
         values = self._values[low:high]
         if self._table is not None:
             chosen: NDArray[Any] = self._table[values]
             return chosen
-        wide: NDArray[Any] = values.astype(self._kind)
-        wide += self._kind.type(self._base)
+        if values.dtype.itemsize == kind.itemsize:
+            return values.copy()
+        wide: NDArray[Any] = values.astype(kind)
+        wide += kind.type(base)
         return wide
 
 
 class Sealed:
     """A block of `ROWS` records without times, names and tracks."""
 
-    __slots__ = ("_columns", "size_bytes")
+    __slots__ = ("_lows", "_narrow", "size_bytes")
 
     def __init__(self, records: Packed) -> None:
-        self._columns = {name: _Narrow(getattr(records, name)) for name in _NARROW}
-        self.size_bytes = sum(column.size_bytes for column in self._columns.values())
+        # The smallest and largest of all columns in two calls each: a session seals some blocks a second.
+        wide = records.block[_WIDE]
+        halves = records.block[_HALVES].view(np.uint32).reshape(2, -1, 2)
+        self._lows = tuple(wide.min(axis=1).tolist() + halves.min(axis=1).reshape(-1).tolist())
+        highs = wide.max(axis=1).tolist() + halves.max(axis=1).reshape(-1).tolist()
+        values = [*wide, *(half[:, side] for half in halves for side in (0, 1))]
+        self._narrow = {
+            place: _Narrow(values[place], low, high - low)
+            for place, (low, high) in enumerate(zip(self._lows, highs, strict=True))
+            if low != high
+        }
+        self.size_bytes = sum(column.size_bytes for column in self._narrow.values())
 
     def part(self, name: str, low: int, high: int) -> NDArray[Any]:
         """Some rows of a column."""
-        return self._columns[name].part(low, high)
+        place = _PLACES.get(name, _TOLD)
+        kind = np.dtype(np.int64 if place < _PLACES["corr"] else np.uint32)
+        narrow = self._narrow.get(place)
+        if narrow is None:
+            values = np.full(high - low, self._lows[place], kind)
+        else:
+            values = narrow.part(kind, self._lows[place], low, high)
+        if name in _TOLD_BYTES:
+            return values.view(np.uint8)[_TOLD_BYTES[name] :: 4]
+        return values.view(COLUMN_TYPES[name])
 
 
 def columns(seen: NDArray[np.int64], blocks: tuple[Sealed, ...], skip: int, rest: Packed) -> LazyColumns:
