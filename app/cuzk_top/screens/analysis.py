@@ -6,6 +6,7 @@ that it uses no more than a hundredth of one core.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -169,6 +170,7 @@ class Analyst:
             self._came = self._analyse(snapshot, part)
         except Exception as error:  # whatever it is, it must not take the screen down
             self._came = Insight(problem=f"the analysis failed: {type(error).__name__}: {error}")
+        gc.collect()  # what ran beside the screen is in cycles, and holds columns of moments long past
         heap.trim()
         self._worked_ns = self._cpu() - began
         self._ended_ns = self._clock()
