@@ -21,8 +21,9 @@ from cuzk_top.store import Store
 
 LINES_KEPT = 500
 LIMIT_BYTES = 20 << 20
-"""Of what is held in memory: 370,000 records beside a GPU, some 55 bytes each with all that is derived of them.
-A recording has them all, and the viewer is to stay below 150 MB."""
+"""Of what is held in memory: 370,000 records beside a GPU, some 55 bytes each with all that is derived. A
+recording has them all, and the viewer is to stay below 150 MB.
+"""
 
 
 class Owned(Protocol):
