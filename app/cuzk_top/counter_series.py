@@ -1,14 +1,18 @@
 """The store's counters: samples that grow, and what is drawn of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top import stages
+from cuzk_top.columns import Packed
 from cuzk_top.growing import Growing
-from cuzk_top.model import CounterData, Session
+from cuzk_top.model import FLAG_F64, CounterData, Name, Session
 
+FEW = 32
+"""Samples that are not sorted by counter before they are taken in."""
 _NOTHING = Growing(3)
 
 
@@ -22,6 +26,22 @@ class CounterSeries:
         self._meta: Mapping[str, str] | None = None
         self._views: dict[str, tuple[int, CounterData]] = {}
         self._shown: tuple[CounterData, ...] | None = None
+
+    def take_in(self, records: Packed, names: Sequence[Name]) -> None:
+        """Samples of any counters as records, in order of their ends; those of a name nobody has included."""
+        floating = records.flags & FLAG_F64 != 0
+        samples, numbers = records.block[Packed.TIMES_AND_VALUE], records.name
+        if not floating.all():
+            samples = samples.copy()
+            samples[2] = np.where(floating, samples[2], samples[2].astype(np.float64).view(np.int64))
+        if len(numbers) > FEW:
+            order = numbers.argsort(kind="stable")
+            numbers, samples = numbers[order], samples[:, order]
+        edges = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(numbers)]
+        for low, high in pairwise(edges):
+            number = int(numbers[low])
+            key = names[number].text if number < len(names) else f"<name {number}>"
+            self.add(key, samples[:, low:high])
 
     def add(self, key: str, samples: NDArray[np.int64]) -> None:
         """More samples of a counter behind those it has: starts, ends and values (the bits of float64)."""

@@ -21,8 +21,8 @@ from cuzk_top.store import Store
 
 LINES_KEPT = 500
 LIMIT_BYTES = 20 << 20
-"""Of what is held in memory: 370,000 records beside a GPU, some 55 bytes each with all that is derived. A
-recording has them all, and the viewer is to stay below 150 MB.
+"""Of what is held in memory for a screen: 370,000 records beside a GPU, some 55 bytes each with all that is
+derived. A recording has them all, and the viewer is to stay below 150 MB.
 """
 
 
@@ -53,7 +53,7 @@ class LiveSession:
         recorder: Recorder | None = None,
         prover: Owned | None = None,
     ) -> None:
-        self.store = Store(LIMIT_BYTES, live=True)
+        self.store = Store(live=True)
         self.prover = prover
         self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None
@@ -74,7 +74,11 @@ class LiveSession:
         self.collector.start()
 
     def snapshot(self) -> Snapshot:
-        """The store's newest snapshot, with the prover's own last word among the problems."""
+        """The store's newest snapshot, with the prover's own last word among the problems.
+
+        It is a screen that asks: from now on less is kept than a report of the whole session needs.
+        """
+        self.store.limit_bytes = LIMIT_BYTES
         self.take_events()
         snapshot = self.store.snapshot()
         if not self.failure:

@@ -8,7 +8,6 @@ and count for nothing: the system may take their memory back at any time.
 
 import threading
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from cuzk_top.columns import Packed
 from cuzk_top.counter_series import CounterSeries
 from cuzk_top.devicetime import Device
 from cuzk_top.model import (
-    FLAG_F64,
     KIND_COUNTER,
     KIND_FLOW,
     KIND_INSTANT,
@@ -39,8 +37,6 @@ DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
 MOST_A_RECORD = 200
 """Bytes; so much is room for a record, and what is derived of it."""
-FEW = 32
-"""Samples of counters that are not sorted by counter before they are taken in."""
 MARKS_KEPT = 10_000
 FLOWS_KEPT = 100_000
 
@@ -59,7 +55,8 @@ _GROUP[[KIND_COUNTER, KIND_INSTANT, KIND_FLOW]] = 2, 3, 4
 
 
 class Store:
-    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector.
+    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector,
+    `limit_bytes` may be set anew.
 
     `live`: of a session that is watched while it runs. Then older spans are kept narrow, and records of
     devices that come poll after poll are taken in at every other one, which costs half; `settle` takes in
@@ -68,7 +65,7 @@ class Store:
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, *, live: bool = False) -> None:
         self.viewer_cpu: float | None = None
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._revision = 0
         self._rows = SpanRows(sealing=live)
@@ -127,7 +124,7 @@ class Store:
                 self._open = batch.open
                 self._set_open(batch.open)
             self._unweighed += len(batch.columns)
-            if not self._live or self._unweighed * MOST_A_RECORD > self._limit_bytes // 16:
+            if not self._live or self._unweighed * MOST_A_RECORD > self.limit_bytes // 16:
                 self._unweighed = 0
                 self._retain()
 
@@ -331,22 +328,7 @@ class Store:
         if not len(columns):
             return
         self._bounds(None, int(columns.end_ns.max()))
-        columns = Packed.of(columns)
-        floating = columns.flags & FLAG_F64 != 0
-        samples = columns.block[Packed.TIMES_AND_VALUE]
-        if not floating.all():
-            samples = samples.copy()
-            samples[2] = np.where(floating, samples[2], samples[2].astype(np.float64).view(np.int64))
-        numbers = columns.name
-        if len(numbers) > FEW:
-            order = numbers.argsort(kind="stable")
-            numbers, samples = numbers[order], samples[:, order]
-        edges = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(numbers)]
-        names = self._session.names
-        for low, high in pairwise(edges):
-            number = int(numbers[low])
-            key = names[number].text if number < len(names) else f"<name {number}>"
-            self._counters.add(key, samples[:, low:high])
+        self._counters.take_in(Packed.of(columns), self._session.names)
 
     def _add_marks(self, columns: Columns) -> None:
         if not len(columns):
@@ -405,9 +387,9 @@ class Store:
         size = self._rows.size_bytes()
         if self._live:
             size += self._counters.size_bytes() + self._gpu.size_bytes()
-        if size <= self._limit_bytes:
+        if size <= self.limit_bytes:
             return
-        cut = self._rows.drop_oldest(self._rows.kept * self._limit_bytes // size * 7 // 8)
+        cut = self._rows.drop_oldest(self._rows.kept * self.limit_bytes // size * 7 // 8)
         if cut is None and self._live:  # a process that writes no spans
             cut = self._now_ns - (self._now_ns - self._counters.first_ns()) * 7 // 8
         if cut is not None:

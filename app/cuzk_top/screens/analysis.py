@@ -170,8 +170,6 @@ class Analyst:
             self._came = self._analyse(snapshot, part)
         except Exception as error:  # whatever it is, it must not take the screen down
             self._came = Insight(problem=f"the analysis failed: {type(error).__name__}: {error}")
-        gc.collect()  # what ran beside the screen is in cycles, and holds columns of moments long past
-        heap.trim()
         self._worked_ns = self._cpu() - began
         self._ended_ns = self._clock()
 
@@ -201,7 +199,7 @@ class Analysing:
         finished = [
             proof for proof in proofs.proofs(snapshot, 100) if proof.end_ns is not None and not proof.failed
         ]
-        return Insight(
+        insight = Insight(
             stalls.analyse(snapshot, part),
             tuple(jobs.jobs(snapshot, past, self._deadlines, self._parts)),
             ghost.last_proof(snapshot),
@@ -209,3 +207,7 @@ class Analysing:
             history.totals(snapshot, finished[-1:])[0] if finished else {},
             part,
         )
+        if not snapshot.ended:
+            gc.collect()  # what ran beside the screen is in cycles, and holds columns of moments long past
+            heap.trim()
+        return insight
