@@ -20,8 +20,8 @@ from cuzk_top.sources import Probe, Source
 from cuzk_top.store import Store
 
 LINES_KEPT = 500
-LIMIT_BYTES = 20 << 20
-"""Of what is held in memory for a screen: 370,000 records beside a GPU, some 55 bytes each with all that is
+LIMIT_BYTES = 12 << 20
+"""Of what is held in memory for a screen: 220,000 records beside a GPU, some 55 bytes each with all that is
 derived. A recording has them all, and the viewer is to stay below 150 MB.
 """
 
