@@ -11,7 +11,7 @@ from typing import Protocol
 from cuzk_top.errors import CuzkTopError
 from cuzk_top.merge import Merger
 from cuzk_top.model import Batch, Columns, Session
-from cuzk_top.sources import Recoverable, Source
+from cuzk_top.sources import Probe, Recoverable, Source
 from cuzk_top.store import Store
 
 INTERVAL_S = 0.1
@@ -45,7 +45,7 @@ class Collector:
     def __init__(
         self,
         source: Source,
-        probes: Sequence[Source],
+        probes: Sequence[Probe],
         store: Store,
         recorder: Recorder | None,
         clock: Callable[[], int],
@@ -114,7 +114,8 @@ class Collector:
         """Poll everything once; False when the source has ended. Public for use without the thread."""
         try:
             main = self._source.poll()
-            probed = [probe.poll() for probe in self._probes] if not main.ended else []
+            now, asked = self._clock(), self._probes if not main.ended else []
+            probed = [probe.poll() if now >= probe.due_ns else None for probe in asked]
             batch = self._merger.merge(main, probed)
         except CuzkTopError as error:
             batch = self._failed(str(error))
@@ -140,14 +141,16 @@ class Collector:
     def _measure(self) -> None:
         """The viewer's own CPU share, over a second at least; and this thread's CPU time."""
         self._cpu_s = time.thread_time()
-        now, used = self._clock(), time.process_time()
+        now = self._clock()
         if self._cpu_mark is None:
-            self._cpu_mark = (now, used)
+            self._cpu_mark = (now, time.process_time())
         elif now - self._cpu_mark[0] >= 1_000_000_000:
+            used = time.process_time()
             self._store.viewer_cpu = (used - self._cpu_mark[1]) / (now - self._cpu_mark[0]) * 1e11
             self._cpu_mark = (now, used)
 
     def _finish(self) -> None:
+        self._store.settle()
         if self._recorder is not None:
             try:
                 self._recorder.close()

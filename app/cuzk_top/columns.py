@@ -7,7 +7,7 @@ second is small, so what it costs is calls, and a block is moved in one where it
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +180,6 @@ _FIELDS: dict[str, tuple[int, type[np.generic], int, int]] = {
     "depth": (9, np.uint8, 6, 8),
 }
 """Of each column of `Packed`: the row of the block, how that is read, the first value in it and the step."""
-_WORDS = 10
 _set = object.__setattr__
 
 
@@ -191,6 +190,10 @@ class Packed(Columns):
     """
 
     __slots__ = ("block",)
+
+    WORDS: ClassVar = 10
+    TIMES_AND_VALUE: ClassVar = slice(0, 3)
+    """Of the block: start_ns, end_ns, a0."""
 
     block: Int64s
 
@@ -227,8 +230,25 @@ class Packed(Columns):
         return Packed(self.block.take(which, axis=1))
 
     def row(self, i: int) -> dict[str, Any]:
-        """As `Columns.row`."""
-        return {name: getattr(self, name).item(i) for name in COLUMN_TYPES}
+        """As `Columns.row`: in one look at the block, where fifteen columns take one each."""
+        start, end, a0, a1, own, parent, seq, named, linked, told = self.block[:, i].tolist()
+        return {
+            "start_ns": start,
+            "end_ns": end,
+            "kind": told >> 32 & 0xFF,
+            "flags": told >> 40 & 0xFF,
+            "depth": told >> 48 & 0xFF,
+            "track": named >> 32 & 0xFFFFFFFF,
+            "name": named & 0xFFFFFFFF,
+            "id": own & 0xFFFFFFFFFFFFFFFF,
+            "parent": parent & 0xFFFFFFFFFFFFFFFF,
+            "corr": linked & 0xFFFFFFFF,
+            "a0": a0,
+            "a1": a1,
+            "minflt": linked >> 32 & 0xFFFFFFFF,
+            "majflt": told & 0xFFFFFFFF,
+            "seq": seq & 0xFFFFFFFFFFFFFFFF,
+        }
 
     def replace(self, **columns: NDArray[Any]) -> "Packed":
         """As `Columns.replace`."""
@@ -240,12 +260,12 @@ class Packed(Columns):
     @staticmethod
     def zeros(count: int) -> "Packed":
         """Rows to be filled in: nobody else has seen their block."""
-        return Packed(np.zeros((_WORDS, count), np.int64))
+        return Packed(np.zeros((Packed.WORDS, count), np.int64))
 
     @staticmethod
     def room(count: int) -> "Packed":
         """The same with whatever lies in the memory."""
-        return Packed(np.empty((_WORDS, count), np.int64))
+        return Packed(np.empty((Packed.WORDS, count), np.int64))
 
     @staticmethod
     def of(columns: Columns) -> "Packed":
@@ -256,6 +276,11 @@ class Packed(Columns):
         for name, values in columns.arrays():
             getattr(made, name)[:] = values
         return made
+
+    @staticmethod
+    def copied(parts: Sequence[Columns]) -> "Packed":
+        """The rows of all parts in order, in memory of their own; there is at least one."""
+        return Packed(np.concatenate([Packed.of(part).block for part in parts], axis=1))
 
     @staticmethod
     def joined(parts: "Sequence[Packed]") -> "Packed":

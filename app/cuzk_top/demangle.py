@@ -1,7 +1,7 @@
 """Kernel names for people: C++ names demangled, without parameters, compiler-made namespaces said plainly.
 
-The demangler is the C++ runtime's own (`__cxa_demangle`, Itanium C++ ABI 3.4), which every machine with
-pyarrow has; without one, names stay as they are.
+The demangler is the C++ runtime's own (`__cxa_demangle`, Itanium C++ ABI 3.4), which numpy is linked
+with too; without one, names stay as they are.
 """
 
 import ctypes

@@ -1,4 +1,5 @@
-"""Flatbuffers, as much as Arrow's messages need: tables, their fields, vectors. Every place is checked.
+"""Flatbuffers, as much as Arrow's messages need: tables, their fields, vectors. Every place that is read is
+checked.
 
 Format: https://flatbuffers.dev/internals/. Errors are ArrowError or struct.error.
 """
@@ -6,7 +7,7 @@ Format: https://flatbuffers.dev/internals/. Errors are ArrowError or struct.erro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,3 +77,85 @@ class Table:
         """A string's or vector of bytes' bytes."""
         start, count = self._vector(field, 1)
         return bytes(self._data[start : start + count])
+
+
+Child = Callable[[bytearray], int]
+"""Appends itself to a message and gives back its place."""
+Slot = tuple[str, int] | Child | None
+"""A field of a table to be written: a number with its `struct` code, something with a place of its own, or
+nothing."""
+
+
+def message(root: Child) -> bytes:
+    """A whole buffer, a multiple of 8 bytes."""
+    out = bytearray(4)
+    struct.pack_into("<I", out, 0, root(out))
+    return bytes(out + bytes(-len(out) % 8))
+
+
+def table(*slots: Slot) -> Child:
+    """A table with its fields in their order."""
+
+    def append(out: bytearray) -> int:
+        codes = [("I", 0) if callable(slot) else slot for slot in slots]
+        places = [0] * len(slots)
+        size = 4
+        # The widest come first: so each lies at a multiple of its own size.
+        present = [i for i, code in enumerate(codes) if code is not None]
+        for i in sorted(present, key=lambda i: -struct.calcsize(codes[i][0])):  # type: ignore[index]
+            places[i] = size
+            size += struct.calcsize(codes[i][0])  # type: ignore[index]
+        vtable = struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), size, *places)
+        out += bytes(-(len(out) + len(vtable) + 4) % 8)
+        at = len(out) + len(vtable)
+        out += vtable
+        out += struct.pack("<i", len(vtable)) + bytes(size - 4)
+        for place, code in zip(places, codes, strict=True):
+            if code is not None:
+                struct.pack_into("<" + code[0], out, at + place, code[1])
+        for place, slot in zip(places, slots, strict=True):
+            if callable(slot):
+                struct.pack_into("<I", out, at + place, slot(out) - (at + place))
+        return at
+
+    return append
+
+
+def tables(children: Sequence[Child]) -> Child:
+    """A vector of tables."""
+
+    def append(out: bytearray) -> int:
+        out += bytes(-len(out) % 4)
+        at = len(out)
+        out += struct.pack("<I", len(children)) + bytes(4 * len(children))
+        for place, child in enumerate(children):
+            here = at + 4 + 4 * place
+            struct.pack_into("<I", out, here, child(out) - here)
+        return at
+
+    return append
+
+
+def pairs(values: NDArray[np.int64]) -> Child:
+    """A vector of structs of two int64, from shape (count, 2)."""
+
+    def append(out: bytearray) -> int:
+        out += bytes(-(len(out) + 4) % 8)
+        at = len(out)
+        out += struct.pack("<I", len(values)) + values.astype("<i8").tobytes()
+        return at
+
+    return append
+
+
+def text(content: str) -> Child:
+    """A string."""
+
+    def append(out: bytearray) -> int:
+        out += bytes(-len(out) % 4)
+        at = len(out)
+        data = content.encode()
+        out += struct.pack("<I", len(data)) + data + b"\0"
+        return at
+
+    return append

@@ -225,6 +225,11 @@ class GpuRows:
         known = self._held.get(device)
         return (known or Intervals()).covered(now) if known is not None or now else None
 
+    def size_bytes(self) -> int:
+        """Memory that the unions take."""
+        tables = (self._kernels, self._work, self._held)
+        return sum(one.closed[0].nbytes * 2 for table in tables for one in table.values())
+
     def forget(self, before_ns: int) -> None:
         """Drop what ended before a moment."""
         for number in self._work:

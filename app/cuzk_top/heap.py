@@ -25,3 +25,14 @@ def give_back() -> None:
     switch(_MMAP_THRESHOLD, LARGE_BYTES)
     switch(_TRIM_THRESHOLD, LARGE_BYTES)
     switch(_ARENA_MAX, ARENAS)
+
+
+def trim() -> None:
+    """Give back what is free between small blocks: what an analysis used for a moment stays there else.
+
+    Threads that allocate wait meanwhile, some milliseconds.
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):
+        return

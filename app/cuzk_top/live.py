@@ -16,10 +16,14 @@ from cuzk_top.probes.host import HostProbe
 from cuzk_top.probes.memory import MemoryProbe
 from cuzk_top.probes.nvml import NvmlProbe
 from cuzk_top.probes.threads import ThreadProbe
-from cuzk_top.sources import Source
+from cuzk_top.sources import Probe, Source
 from cuzk_top.store import Store
 
 LINES_KEPT = 500
+LIMIT_BYTES = 12 << 20
+"""Of what is held in memory for a screen: 220,000 records beside a GPU, some 55 bytes each with all that is
+derived. A recording has them all, and the viewer is to stay below 150 MB.
+"""
 
 
 class Owned(Protocol):
@@ -49,11 +53,11 @@ class LiveSession:
         recorder: Recorder | None = None,
         prover: Owned | None = None,
     ) -> None:
-        self.store = Store()
+        self.store = Store(live=True)
         self.prover = prover
         self.deadlines: Mapping[str, int] = {}
         self._trace = recorder.path if recorder is not None else None
-        probes: list[Source] = [
+        probes: list[Probe] = [
             HostProbe(pid, clock),
             ThreadProbe(pid, clock),
             MemoryProbe(pid, clock),
@@ -70,7 +74,11 @@ class LiveSession:
         self.collector.start()
 
     def snapshot(self) -> Snapshot:
-        """The store's newest snapshot, with the prover's own last word among the problems."""
+        """The store's newest snapshot, with the prover's own last word among the problems.
+
+        It is a screen that asks: from now on less is kept than a report of the whole session needs.
+        """
+        self.store.limit_bytes = LIMIT_BYTES
         self.take_events()
         snapshot = self.store.snapshot()
         if not self.failure:

@@ -1,6 +1,6 @@
 """Record batches into a `.cuzk` trace (its format: see `trace`).
 
-While recording, a stream of batches of at most 65,536 rows or half a second, the rows of a batch sorted by
+While recording, a stream of batches of at most 65,536 rows or a second, the rows of a batch sorted by
 track, depth and start. On close a sorted file takes its place, once that is safely on disk.
 
 A recording of limited size is a row of streams: the newest has the recording's name, the ones before it carry
@@ -13,12 +13,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from cuzk_top.arrow_stream import StreamWriter
 from cuzk_top.columns import Packed
 from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Track
-from cuzk_top.packing import pack
 from cuzk_top.trace import (
     FILE_COLUMNS,
     META_ANCHOR,
@@ -34,10 +33,10 @@ from cuzk_top.trace import (
 )
 from cuzk_top.trace_json import name_json, session_json, state_json
 
-__all__ = ["Recorder", "Trace", "open", "pack", "remove"]
+__all__ = ["Recorder", "Trace", "open", "remove"]
 
 BATCH_ROWS = 65_536
-BATCH_NS = 500_000_000
+BATCH_NS = 1_000_000_000
 WAITING_ROWS = 16_384
 """What waits for its batch when the viewer is killed is still in the ring, from which `recover` adds it; so
 no more waits than a quarter of a thread's ring.
@@ -49,13 +48,7 @@ SEGMENTS = 8
 LEAST_BYTES = 1 << 20
 """A limit below this would be used up by names and metadata."""
 
-_SCHEMA = pa.schema(
-    [
-        pa.field(column, pa.from_numpy_dtype(COLUMN_TYPES[ours]), nullable=False)
-        for column, ours in FILE_COLUMNS.items()
-    ]
-    + [pa.field("text", pa.utf8(), nullable=False)]
-)
+_TYPES = {column: COLUMN_TYPES[ours] for column, ours in FILE_COLUMNS.items()}
 ROW_BYTES = sum(kind.itemsize for kind in COLUMN_TYPES.values()) + 4
 """Of the stream, the text's offset included."""
 
@@ -121,7 +114,8 @@ class Recorder:
                 self._pending.append(self._last.open.replace(seq=seq))
             self._flush(self._last)
         self._writer.close()
-        self._sink.close()
+        from cuzk_top.packing import pack  # noqa: PLC0415 (pyarrow: 28 MB that nobody needs before the end)
+
         pack(self.path, self.path)
         for path, _, _ in self._segments:
             path.unlink(missing_ok=True)
@@ -136,9 +130,7 @@ class Recorder:
         # A new file, not the old one emptied: a viewer may have that mapped.
         if self.path.is_file():
             self.path.unlink()
-        self._sink = pa.OSFile(str(self.path), "wb")
-        self.path.chmod(0o600)
-        self._writer = pa.ipc.new_stream(self._sink, _SCHEMA.with_metadata(about))
+        self._writer = StreamWriter(self.path, _TYPES, "text", about)
         self._spans = 0
         self._names = 0
         self._anchors = 0
@@ -148,8 +140,7 @@ class Recorder:
     def _rotate(self, limit: int) -> None:
         """Set the full stream aside, drop the oldest where there are too many, and begin another."""
         self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
+        size = self._writer.tell
         aside = self.path.with_name(f"{self.path.name}.{self._segment:04}")
         self.path.replace(aside)
         self._segments.append((aside, size, self._spans))
@@ -174,7 +165,7 @@ class Recorder:
     def _look_at_size(self) -> None:
         if (
             self._max_bytes is not None
-            and self._sink.tell() > self._max_bytes // SEGMENTS - ROW_BYTES * self._batch_rows
+            and self._writer.tell > self._max_bytes // SEGMENTS - ROW_BYTES * self._batch_rows
         ):
             self._rotate(self._max_bytes)
 
@@ -222,25 +213,16 @@ class Recorder:
         said.name[:] = said.track[:] = number
         said.start_ns[:] = said.end_ns[:] = start
         said.a1[:] = a1
-        count = len(notes) + len(rows)
-        arrays: list[pa.Array] = []
-        for ours in FILE_COLUMNS.values():
-            values = np.empty(count, COLUMN_TYPES[ours])
+        made = self._writer.batch(len(notes) + len(rows), texts)
+        for column, ours in FILE_COLUMNS.items():
+            values = made.columns[column]
             values[: len(notes)] = getattr(said, ours)
-            column = getattr(rows, ours)
+            mine = getattr(rows, ours)
             if order is None:
-                values[len(notes) :] = column
+                values[len(notes) :] = mine
             else:
-                np.take(column, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
-            arrays.append(
-                pa.Array.from_buffers(_SCHEMA.field(len(arrays)).type, count, [None, pa.py_buffer(values)])
-            )
-        ends = np.empty(count + 1, np.int32)
-        ends[0] = 0
-        ends[1 : len(texts) + 1] = np.cumsum([len(text) for text in texts])
-        ends[len(texts) + 1 :] = ends[len(texts)]
-        text = pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
-        self._writer.write_batch(pa.RecordBatch.from_arrays([*arrays, text], schema=_SCHEMA))
+                np.take(mine, order, out=values[len(notes) :], mode="clip")  # "raise" would buffer
+        self._writer.write(made)
 
 
 def sorted_order(rows: Columns) -> NDArray[np.intp] | None:

@@ -1,6 +1,7 @@
 """The store's rows of spans: one a lane, track and depth, in each of which no span overlaps another."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,14 +21,15 @@ EARLIEST_NS = int(np.iinfo(np.int64).min)
 class _Row:
     """One row's closed spans, its open one, and the view made of them last."""
 
-    __slots__ = ("key", "last_end", "open", "saved", "spans", "view")
+    __slots__ = ("key", "last_end", "open", "place", "saved", "spans", "view")
 
-    def __init__(self, key: RowKey) -> None:
+    def __init__(self, key: RowKey, sealing: bool) -> None:
         self.key = key
-        self.spans = GrowingColumns()
+        self.spans = GrowingColumns(sealing=sealing)
         self.saved: Columns | None = None  # memory of a file's, or shared: in place of `spans`
         self.open: SpanRecord | None = None
         self.view: RowData | None = None
+        self.place = -1  # among those that are shown
         self.last_end = EARLIEST_NS
 
     def __len__(self) -> int:
@@ -46,14 +48,20 @@ class _Row:
 
 
 class SpanRows:
-    """Rows by key. `kept` counts the spans that take memory of ours, `dropped` those no longer kept."""
+    """Rows by key. `kept` counts the spans that take memory of ours, `dropped` those no longer kept.
 
-    def __init__(self) -> None:
+    `sealing`: older spans are kept narrow.
+    """
+
+    def __init__(self, *, sealing: bool = False) -> None:
+        self._sealing = sealing
         self.kept = 0
         self.dropped = 0
         self._rows: dict[RowKey, _Row] = {}
         self._packed_keys: dict[int, _Row] = {}
-        self._order: list[_Row] = []
+        self._shown: list[RowData] | None = None
+        self._stale: list[_Row] = []
+        """Rows whose view among those is no longer true."""
         self._by_place: dict[int, list[_Row]] = {}
         """Of track 0, by depth."""
         self._opened: list[_Row] = []
@@ -83,9 +91,9 @@ class SpanRows:
                 self._packed_keys[packed] = row
             few = edges[i + 1] - edges[i] < TAKEN_OVER
             if fine and few and starts[i] >= row.last_end and row.saved is None:
-                row.spans.append_packed(columns, edges[i], edges[i + 1])
+                row.spans.append_block(columns.block[:, edges[i] : edges[i + 1]])
                 row.last_end = lasts[i]
-                row.view = None
+                self._changed(row)
             else:
                 self._put(row.key, columns.take(slice(edges[i], edges[i + 1])))
 
@@ -130,7 +138,7 @@ class SpanRows:
         row = self._row(key)
         row.saved = columns
         row.last_end = int(columns.end_ns[-1]) if len(columns) else EARLIEST_NS
-        row.view = None
+        self._changed(row)
 
     def put(self, key: RowKey, columns: Columns) -> None:
         """Spans of one row in order of their ends."""
@@ -148,10 +156,17 @@ class SpanRows:
         else:
             self._append(row, columns, int(end[-1]))
 
-    @staticmethod
-    def _append(row: _Row, columns: Columns, last_end: int) -> None:
+    def _append(self, row: _Row, columns: Columns, last_end: int) -> None:
         row.spans.append(columns)
         row.last_end = last_end
+        self._changed(row)
+
+    def _changed(self, row: _Row) -> None:
+        """Its view is no longer true; nor are all rows' where it shows for the first time, or no more."""
+        if row.place < 0 or (row.open is None and not len(row)):
+            self._shown = None
+        elif row.view is not None:
+            self._stale.append(row)
         row.view = None
 
     def _squeeze_in(self, key: RowKey, columns: Columns) -> None:
@@ -176,10 +191,10 @@ class SpanRows:
                 last = int(columns.end_ns[i])
         merged = Columns.concat([held, columns.take(fits)])
         merged = merged.take(np.lexsort((merged.end_ns, merged.start_ns)))
-        row.spans = GrowingColumns()
+        row.spans = GrowingColumns(sealing=self._sealing)
         if len(merged):
             self._append(row, merged, int(merged.end_ns[-1]))
-        row.view = None
+        self._changed(row)
         rest = columns.take(~fits)
         if len(rest) and key[2] < 255:
             self._put((key[0], key[1], key[2] + 1), rest)
@@ -189,49 +204,72 @@ class SpanRows:
 
     def set_open(self, records: Iterable[tuple[RowKey, SpanRecord]]) -> None:
         """What is open now, in place of what was."""
-        for row in self._opened:
-            row.open = row.view = None
-        self._opened.clear()
+        before, self._opened = self._opened, []
+        for row in before:
+            row.open = None
         for key, record in records:
             row = self._row(key)
-            row.open, row.view = record, None
+            row.open = record
             self._opened.append(row)
+        for row in {*before, *self._opened}:
+            self._changed(row)
+
+    def stay_open(self, now_ns: int) -> None:
+        """The same is still open."""
+        for row in self._opened:
+            if row.open is not None and row.open.end_ns < now_ns:
+                row.open = replace(row.open, end_ns=now_ns)
+                self._changed(row)
 
     def renew(self) -> None:
         """Forget the views: what the session says of lanes has changed."""
         self._empty.clear()
         self._lanes.clear()
+        self._shown = None
         for row in self._rows.values():
             row.view = None
 
+    def size_bytes(self) -> int:
+        """Memory of ours that the spans take."""
+        return sum(row.spans.size_bytes for row in self._rows.values())
+
     def drop_oldest(self, keep: int) -> int | None:
         """Keep so many of the newest spans that are ours; the end by which the others ended, or None."""
-        ends = np.concatenate([row.spans.columns().end_ns for row in self._rows.values()])
-        if keep >= len(ends):
+        if keep >= sum(len(row.spans) for row in self._rows.values()):
             return None
+        ends = np.concatenate([row.spans.columns().end_ns for row in self._rows.values()])
         cut = np.partition(ends, len(ends) - keep - 1)[len(ends) - keep - 1]
         for row in self._rows.values():
             count = int(np.searchsorted(row.spans.columns().end_ns, cut, side="right"))
             if count:
                 row.spans.drop(count)
-                row.view = None
+                self._changed(row)
                 self.kept -= count
                 self.dropped += count
         return int(cut)
 
     def shown(self, meta: Mapping[str, str]) -> list[RowData]:
         """The rows in screen order, and those of the lanes that a proof always has."""
-        if len(self._order) != len(self._rows):
-            self._order = [row for _, row in sorted(self._rows.items())]
-        rows = [row for row in self._order if row.open is not None or len(row)]
+        if self._shown is None:
+            self._shown = self._arranged(meta)
+        else:
+            for row in self._stale:
+                self._shown[row.place] = row.view or self._view(row, meta)
+        self._stale.clear()
+        return self._shown
+
+    def _arranged(self, meta: Mapping[str, str]) -> list[RowData]:
+        rows = [row for _, row in sorted(self._rows.items()) if row.open is not None or len(row)]
         filled = {row.key[0] for row in rows}
         proves = "backend" in meta or not _FIXED_PLACES.isdisjoint(filled)
-        found = [row.view or self._view(row, meta) for row in rows]
-        if not proves or filled.issuperset(_FIXED_PLACES):
-            return found
-        lacking = [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
-        keyed = [*zip([row.key for row in rows], found, strict=True), *lacking]
-        return [view for _, view in sorted(keyed, key=lambda one: one[0])]
+        shown = [(row.key, row.view or self._view(row, meta)) for row in rows]
+        if proves and not filled.issuperset(_FIXED_PLACES):
+            shown += [((place, 0, 0), self._nothing(place, meta)) for place in _FIXED_PLACES - filled]
+            shown.sort(key=lambda one: one[0])
+        places = {id(view): place for place, (_, view) in enumerate(shown)}
+        for row in self._rows.values():
+            row.place = places.get(id(row.view), -1)
+        return [view for _, view in shown]
 
     def _view(self, row: _Row, meta: Mapping[str, str]) -> RowData:
         place, track, depth = row.key
@@ -255,7 +293,7 @@ class SpanRows:
     def _row(self, key: RowKey) -> _Row:
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = _Row(key)
+            row = self._rows[key] = _Row(key, self._sealing)
             if key[1] == 0:
                 self._by_place[key[0]] = [
                     other for known, other in sorted(self._rows.items()) if known[:2] == key[:2]

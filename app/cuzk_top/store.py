@@ -7,8 +7,7 @@ and count for nothing: the system may take their memory back at any time.
 """
 
 import threading
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 from cuzk_top import gpu_rows, stages
 from cuzk_top.columns import Packed
 from cuzk_top.counter_series import CounterSeries
+from cuzk_top.devicetime import Device
 from cuzk_top.model import (
-    FLAG_F64,
     KIND_COUNTER,
     KIND_FLOW,
     KIND_INSTANT,
-    ROW_BYTES,
     SPAN_KINDS,
     Batch,
     Columns,
@@ -37,6 +35,8 @@ from cuzk_top.span_rows import RowKey, SpanRows
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 """About 12 million spans."""
+MOST_A_RECORD = 200
+"""Bytes; so much is room for a record, and what is derived of it."""
 MARKS_KEPT = 10_000
 FLOWS_KEPT = 100_000
 
@@ -55,14 +55,20 @@ _GROUP[[KIND_COUNTER, KIND_INSTANT, KIND_FLOW]] = 2, 3, 4
 
 
 class Store:
-    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector."""
+    """Columns a row, a revision number, retention by bytes. `viewer_cpu` is set by the collector,
+    `limit_bytes` may be set anew.
 
-    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    `live`: of a session that is watched while it runs. Then older spans are kept narrow, and records of
+    devices that come poll after poll are taken in at every other one, which costs half; `settle` takes in
+    what waits. And the limit is on all that is kept, counters and what is derived of devices included.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, *, live: bool = False) -> None:
         self.viewer_cpu: float | None = None
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._revision = 0
-        self._rows = SpanRows()
+        self._rows = SpanRows(sealing=live)
         self._counters = CounterSeries()
         self._marks: list[Mark] = []
         self._shown_marks: tuple[Mark, ...] = ()
@@ -80,6 +86,18 @@ class Store:
         self._impossible = 0
         self._snapshot: Snapshot | None = None
         self._gpu = gpu_rows.GpuRows()
+        self._live = live
+        self._unweighed = 0
+        """Records that came since their bytes were counted."""
+        self._waiting: Packed | None = None
+        """Records of devices that were not taken in yet."""
+        self._rested = True
+        """Whether all that devices did is shown."""
+        self._devices: tuple[Device, ...] | None = ()
+        self._open = Columns.empty()
+        self._claims: list[tuple[int, int, int]] = []
+        self._told: Mapping[str, str] | None = None
+        """The metadata that were looked at last."""
 
     def append(self, batch: Batch) -> None:
         """Take in what a source yielded."""
@@ -93,12 +111,28 @@ class Store:
             gpu = self._add(Packed.of(batch.columns)) if len(batch.columns) else False
             if batch.runs:
                 self._add_runs(batch.runs)
-            if batch.ended or not gpu:
+            if self._waiting is not None and (batch.ended or not gpu):
+                self._take_waiting()
+                gpu = True
+            if (batch.ended or not gpu) and not self._rested:
+                self._rested = True
                 self._gpu.rest()
                 self._show_devices()
-            self._set_open(batch.open)
-            if self._rows.kept * ROW_BYTES > self._limit_bytes:
+            if batch.open is self._open:
+                self._stay_open(batch.now_ns)
+            else:
+                self._open = batch.open
+                self._set_open(batch.open)
+            self._unweighed += len(batch.columns)
+            if not self._live or self._unweighed * MOST_A_RECORD > self.limit_bytes // 16:
+                self._unweighed = 0
                 self._retain()
+
+    def settle(self) -> None:
+        """Take in what waits."""
+        with self._lock:
+            self._revision += self._waiting is not None
+            self._take_waiting()
 
     def snapshot(self) -> Snapshot:
         """The present state; the same object as long as nothing was appended."""
@@ -122,14 +156,16 @@ class Store:
     def _learn(self, session: Session) -> None:
         """Keep a copy of the session, so that snapshots do not see it change, and map new names to lanes."""
         mine = self._session
+        retold = self._told is not session.meta and mine.meta != session.meta
+        self._told = session.meta
         if (
-            len(mine.names) != len(session.names)
+            retold
+            or len(mine.names) != len(session.names)
             or len(mine.tracks) != len(session.tracks)
             or len(mine.anchors) != len(session.anchors)
-            or mine.meta != session.meta
             or (mine.pid, mine.name, mine.started_ns) != (session.pid, session.name, session.started_ns)
         ):
-            if mine.meta != session.meta:
+            if retold:
                 self._rows.renew()  # the back end decides how lanes look
             self._session = session.copy()
         known = len(self._lane_of) - 1
@@ -158,7 +194,12 @@ class Store:
         ]
         on_gpu, on_host, counters, marks, flows, *_ = parts
         if on_gpu is not None:
-            self._add_gpu(on_gpu)
+            if self._waiting is not None:
+                self._take_waiting(on_gpu)
+            elif self._live and not self._rested:
+                self._waiting = on_gpu
+            else:
+                self._add_gpu(on_gpu)
         if on_host is not None:
             self._add_host(on_host)
         if counters is not None:
@@ -177,6 +218,7 @@ class Store:
             claims = columns.take(held)
             places[held] = claimed = self._gpu.claims(self._session, claims)
             self._gpu.hold(claimed, claims)
+            self._devices = None
         keys = places << 40
         keys |= columns.track.astype(np.int64) << 8
         keys |= columns.depth
@@ -187,21 +229,28 @@ class Store:
         self._spans += len(columns)
         self._bounds(int(columns.start_ns.min()), int(columns.end_ns.max()))
 
+    def _take_waiting(self, *more: Packed) -> None:
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._add_gpu(Packed.joined([waiting, *more]))
+
     def _add_gpu(self, columns: Columns) -> None:
         """Records of devices: streams share the rows of their lane, and the busy row grows."""
         self._count(columns)
         columns = columns.take(columns.start_ns.argsort(kind="stable"))
         self._rows.add_overlapping(self._gpu.places(self._session, columns), columns)
         self._gpu.add(self._session, columns)
+        self._rested = False
         self._show_devices()
 
     def _show_devices(self) -> None:
         """Bring what is derived of devices up to date: when each worked."""
+        self._devices = None
         for place, busy in self._gpu.newly_busy():
             self._rows.share((place, 0, 0), busy)
         for counter, back, start, end, value in self._gpu.newly_charted():
             self._counters.take_back(counter, back)
-            self._counters.add(counter, start, end, value)
+            self._counters.add(counter, np.stack([start, end, value.view(np.int64)]))
 
     def _add_runs(self, runs: Iterable[Run]) -> None:
         """Take in a saved trace. Nothing is copied of a run that is in order and of one lane."""
@@ -273,25 +322,13 @@ class Store:
     def _claim(self, key: RowKey, columns: Columns) -> None:
         if stages.is_claim(key[0]):
             self._gpu.hold(np.full(len(columns), key[0], np.int64), columns)
+            self._devices = None
 
     def _add_counters(self, columns: Columns) -> None:
         if not len(columns):
             return
         self._bounds(None, int(columns.end_ns.max()))
-        value = np.where(columns.flags & FLAG_F64, columns.a0.view(np.float64), columns.a0)
-        order = columns.name.argsort(kind="stable")
-        name, start, end, value = (
-            columns.name[order],
-            columns.start_ns[order],
-            columns.end_ns[order],
-            value[order],
-        )
-        edges = [0, *((name[1:] != name[:-1]).nonzero()[0] + 1).tolist(), len(name)]
-        names = self._session.names
-        for low, high in pairwise(edges):
-            number = int(name[low])
-            key = names[number].text if number < len(names) else f"<name {number}>"
-            self._counters.add(key, start[low:high], end[low:high], value[low:high])
+        self._counters.take_in(Packed.of(columns), self._session.names)
 
     def _add_marks(self, columns: Columns) -> None:
         if not len(columns):
@@ -322,7 +359,20 @@ class Store:
                 if stages.is_claim(place):
                     claims.append((place, record.start_ns, record.end_ns))
         self._rows.set_open(records)
-        self._gpu.hold_now(claims)
+        self._hold_now(claims)
+
+    def _stay_open(self, now: int) -> None:
+        """The spans that were open before are open still."""
+        if len(self._open):
+            self._bounds(None, now)
+            self._rows.stay_open(now)
+            if self._claims:
+                self._hold_now([(place, start, max(end, now)) for place, start, end in self._claims])
+
+    def _hold_now(self, claims: list[tuple[int, int, int]]) -> None:
+        if claims or self._claims:
+            self._claims, self._devices = claims, None
+            self._gpu.hold_now(claims)
 
     def _bounds(self, first: int | None, last: int) -> None:
         if first is not None and (self._first_ns is None or first < self._first_ns):
@@ -334,14 +384,24 @@ class Store:
 
         The session began when it did: the origin of the time axis, and device time since then, stay.
         """
-        cut = self._rows.drop_oldest(self._limit_bytes // ROW_BYTES * 7 // 8)
+        size = self._rows.size_bytes()
+        if self._live:
+            size += self._counters.size_bytes() + self._gpu.size_bytes()
+        if size <= self.limit_bytes:
+            return
+        cut = self._rows.drop_oldest(self._rows.kept * self.limit_bytes // size * 7 // 8)
+        if cut is None and self._live:  # a process that writes no spans
+            cut = self._now_ns - (self._now_ns - self._counters.first_ns()) * 7 // 8
         if cut is not None:
+            self._devices = None
             self._counters.drop_before(cut)
             self._gpu.forget(cut)
             self._show_devices()
 
     def _make_snapshot(self) -> Snapshot:
         problems = self._problems
+        if self._devices is None:
+            self._devices = self._gpu.devices()
         if self._rows.dropped:
             problems = (*problems, f"the oldest {self._rows.dropped:,} spans are no longer kept")
         if self._impossible:
@@ -360,7 +420,7 @@ class Store:
             ended=self._ended,
             problems=problems,
             viewer_cpu=self.viewer_cpu,
-            devices=self._gpu.devices(),
+            devices=self._devices,
             flows=self._flows,
         )
 

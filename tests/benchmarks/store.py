@@ -237,7 +237,6 @@ def main() -> None:
                 recorder.append(batch)
             count += len(batch.columns)
         recorder._writer.close()  # the stream as a crash would leave it: not packed yet
-        recorder._sink.close()
         print(
             f"{count:,} spans, {THREADS} threads x {DEEPEST + 1} deep; load average {os.getloadavg()[0]:.1f}"
         )

@@ -231,7 +231,6 @@ def traces() -> dict[str, bytes]:
             recorder.append(batch)
             recorder._flush(batch)
         recorder._writer.close()
-        recorder._sink.close()
         made = {"stream": stream.read_bytes()}
         packing.pack(stream, Path(folder) / "plain")
         packing.pack(stream, Path(folder) / "zstd", zstd=True)

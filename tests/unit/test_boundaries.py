@@ -51,6 +51,12 @@ def test_headless_modules_load_no_screen_library() -> None:
         pytest.fail(f"these load Textual or Rich: {', '.join(culprits)}")
 
 
+@pytest.mark.parametrize("module", ["cuzk_top.recording", "cuzk_top.live"])
+def test_watching_and_recording_do_without_pyarrow(module: str) -> None:
+    """It takes 28 MB of the viewer's memory."""
+    assert "pyarrow" not in loaded_by(module)
+
+
 def test_importing_the_tracer_loads_the_standard_library_only() -> None:
     before = loaded_by("sys")
     extra = {name.partition(".")[0] for name in loaded_by("cuzk_tracer") - before}

@@ -18,7 +18,7 @@ from cuzk_tracer import layout, places, ring_slots
 from cuzk_tracer.finding import find, in_other_namespaces
 from cuzk_tracer.ring_input import ANCHOR, HEADER, RECORD, Changing, Input, RingError, Rows
 from cuzk_tracer.ring_names import Name, Names
-from cuzk_tracer.ring_slots import Known, Thread
+from cuzk_tracer.ring_slots import IS_GPU, Known, Thread
 from cuzk_tracer.ticks import Ticks
 
 __all__ = [
@@ -44,9 +44,10 @@ MOST_ANCHORS = 1 << 16
 @dataclass(frozen=True, slots=True)
 class Poll:
     """What is new. `records` are pairs of a thread and its new RECORD rows in order; `open` pairs of a thread
-    and the OPEN rows on its stack now, outermost first; `lost` counts all records lost so far, overwritten
-    before they were read or of threads without a slot; `skipped` those that were overwritten before the first
-    poll; `alive` is false when the owner had ended before this poll began: there is nothing more to come."""
+    and the OPEN rows on its stack now, outermost first, the same list as before where nothing opened or
+    closed; `lost` counts all records lost so far, overwritten before they were read or of threads without a
+    slot; `skipped` those that were overwritten before the first poll; `alive` is false when the owner had
+    ended before this poll began: there is nothing more to come."""
 
     records: list[tuple[Thread, Rows]]
     open: list[tuple[Thread, Rows]]
@@ -70,6 +71,9 @@ class Ring:
         self.anchors: list[tuple[int, int]] = []
         self.problems: list[str] = []
         self._slots: dict[int, Known] = {}
+        self._headers = b""
+        """Of all slots as they were at the last poll, where that read all there was."""
+        self._open: list[tuple[Thread, Rows]] = []
         self._anchors_seen = 0
         self._lost = 0
         self._skipped: int | None = None
@@ -179,7 +183,8 @@ class Ring:
 
     def written(self) -> int:
         """Records written so far, by all threads."""
-        return sum(slot.head for _, slot in self._slot_headers(self._file.changing(), {}))
+        data = self._headers_now(self._file.changing())
+        return sum(ring_slots.header(data, at).head for at in range(0, len(data), layout.SLOT_BYTES))
 
     def position(self) -> dict[int, int]:
         """Of each slot, the index of the next record to be read: where another reader can go on."""
@@ -194,41 +199,66 @@ class Ring:
     def poll(self) -> Poll:
         """Everything new since the last poll. Raises RingError when the file can no longer be read."""
         alive = self.alive()
+        data = self._headers_now(self._file.changing())
         records: list[tuple[Thread, Rows]] = []
-        open_: list[tuple[Thread, Rows]] = []
-        for number, slot in self._slot_headers(self._file.changing(), self._slots):
-            if slot.state != layout.SLOT_FREE:
-                self._read_slot(number, slot, records, open_)
+        read = self._read_slots(data, records) if data != self._headers or self._stacks_moved() else []
+        self._headers = data if all(known.raw for known in read) else b""
         if self._skipped is None:
             self._skipped, self._lost = self._lost, 0
         # Names and anchors last: all that the records are about were there before them.
         now = self._file.changing()
         self.ended_ns, self.heartbeat_ns = now.ended_ns, now.heartbeat_ns
         self._names.look(now)
-        self._read_anchors(now)
-        if self._ticks is not None:
-            records, open_ = _in_ns(records, open_, self._ticks)
+        new_anchors = self._read_anchors(now)
+        if read:
+            if self._ticks is not None:
+                records = ring_slots.in_ns(
+                    records, [known for known in read if known.open is not None], self._ticks
+                )
+            self._open = [known.open for known in self._slots.values() if known.open is not None]
+        if new_anchors:  # the times of what is open are to be told anew
+            self._headers = b""
+            for known in self._slots.values():
+                known.raw = known.raw if known.open is None else b""
         lost = self._lost + now.dropped + now.dropped_plain
-        return Poll(records, open_, lost, self._skipped, alive)
+        return Poll(records, self._open, lost, self._skipped, alive)
 
-    def _slot_headers(self, now: Changing, known: dict[int, Known]) -> list[tuple[int, ring_slots.Header]]:
-        """Slots in use with their headers, but for known ones in which nothing has changed."""
+    def _headers_now(self, now: Changing) -> bytes:
+        """The headers of all slots in use."""
         size = layout.SLOT_BYTES
         data = self._file.read(min(now.slots_used, self._slot_count) * size, self._slots_off)
-        found = []
+        return data[: len(data) // size * size]
+
+    def _stacks_moved(self) -> bool:
+        """Whether another span is open than at the last poll, in slots whose headers are the same."""
+        return any(
+            known.stack and self._file.read(len(known.stack), known.stack_off) != known.stack
+            for known in self._slots.values()
+        )
+
+    def _read_slots(self, data: bytes, records: list[tuple[Thread, Rows]]) -> list[Known]:
+        """Read the slots in which something has changed; what is known of those."""
+        size = layout.SLOT_BYTES
+        read = []
         for number in range(len(data) // size):
             raw = data[number * size : (number + 1) * size]
-            before = known.get(number)
-            if before is None or before.raw != raw:
-                found.append((number, ring_slots.header(raw)))
-        return found
+            known = self._slots.get(number)
+            if known is None:
+                known = self._slots[number] = Known()
+            if known.raw != raw or (
+                known.stack and self._file.read(len(known.stack), known.stack_off) != known.stack
+            ):
+                self._read_slot(number, ring_slots.header(raw), known, records)
+                read.append(known)
+        return read
 
-    def _read_anchors(self, now: Changing) -> None:
+    def _read_anchors(self, now: Changing) -> bool:
+        """Read the new anchors; whether there were some."""
         capacity = self._anchor_capacity
         for _ in range(3):
             count = now.anchors_count
             if count == self._anchors_seen or capacity == 0:
-                return
+                return False
             table = self._file.table(ANCHOR, capacity, self._anchors_off)
             again = self._file.changing()
             if now.anchor_seq % 2 or again.anchor_seq != now.anchor_seq or len(table) < capacity:
@@ -240,16 +270,15 @@ class Ring:
                 if self._ticks is not None:
                     self._ticks.add(int(entry["ticks"]), int(entry["monotonic_ns"]), int(entry["segment"]))
             self._anchors_seen = count
-            return
+            return True
+        return False
 
     def _read_slot(
-        self,
-        number: int,
-        slot: ring_slots.Header,
-        records: list[tuple[Thread, Rows]],
-        open_: list[tuple[Thread, Rows]],
+        self, number: int, slot: ring_slots.Header, known: Known, records: list[tuple[Thread, Rows]]
     ) -> None:
-        known = self._slots.setdefault(number, Known())
+        known.open, known.stack, known.raw = None, b"", slot.raw()
+        if slot.state == layout.SLOT_FREE:
+            return
         if not ring_slots.usable(slot, known, self._size):
             if not known.bad:
                 self.problems.append(f"slot {number} of the ring is damaged: its thread is not shown")
@@ -264,10 +293,10 @@ class Ring:
         assert thread is not None
         offset = self._slots_off + number * layout.SLOT_BYTES
         # The stack first, then the head: a span that ends in between shows up in both, never in neither.
-        stack, after = ring_slots.open_spans(self._file, slot, offset)
+        stack, raw_stack, after = ring_slots.open_spans(self._file, slot, offset)
         rows, index, lost = ring_slots.new_records(self._file, known, after, offset)
         self._lost += lost
-        earlier = int(np.searchsorted(index, after.base)) if before is not thread else 0
+        earlier = int(index.searchsorted(after.base)) if before is not thread else 0
         if earlier and before is not None:
             records.append((before, rows[:earlier]))
             rows = rows[earlier:]
@@ -276,43 +305,13 @@ class Ring:
         if len(stack):
             stack = ring_slots.still_open(stack, rows)
         if len(stack) and after.generation == slot.generation:
-            open_.append((thread, stack))
-        known.raw = slot.raw() if slot.depth == 0 else b""
+            known.open = (thread, stack)
+        # Where it moved while it was read, it is to be read again.
+        known.raw = slot.raw() if after == slot and len(stack) == slot.depth else b""
+        known.stack, known.stack_off = raw_stack, slot.stack_off
 
     def _text(self, number: int) -> str:
         """A string that may be newer than the last look at the names."""
         if number:
             self._names.look(self._file.changing())
         return self._names.text(number)
-
-
-IS_GPU = np.zeros(256, bool)
-"""By kind: records of devices. A table, since numpy's isin costs a poll more than reading does."""
-IS_GPU[list(layout.GPU_KINDS)] = True
-
-
-_Read = list[tuple[Thread, Rows]]
-
-
-def _in_ns(records: _Read, open_: _Read, ticks: Ticks) -> tuple[_Read, _Read]:
-    """The same with their times in monotonic nanoseconds: all at once, since there are few of each."""
-    words = [rows.view(np.uint64).reshape(len(rows), -1).copy() for _, rows in records]
-    stacks = [rows.copy() for _, rows in open_]
-    # Times of devices are in nanoseconds already.
-    hosts = [~IS_GPU[rows["kind"] & layout.KIND_MASK] for _, rows in records]
-    times = [part[host, :2].reshape(-1) for part, host in zip(words, hosts, strict=True)]
-    times += [stack["t0"] for stack in stacks]
-    if not times:
-        return records, open_
-    told = ticks.to_ns(np.concatenate(times))
-    low = 0
-    for part, host, its in zip(words, hosts, times, strict=False):
-        part[host, :2] = told[low : low + len(its)].reshape(-1, 2)
-        low += len(its)
-    for stack in stacks:
-        stack["t0"] = told[low : low + len(stack)]
-        low += len(stack)
-    return (
-        [(thread, part.view(RECORD).reshape(-1)) for (thread, _), part in zip(records, words, strict=True)],
-        [(thread, stack) for (thread, _), stack in zip(open_, stacks, strict=True)],
-    )

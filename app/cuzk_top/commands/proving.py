@@ -41,7 +41,7 @@ def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit
 
 
 def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops: bool) -> int:
-    # These, numpy and pyarrow load while the prover starts, on another core.
+    # These and numpy load while the prover starts, on another core.
     from cuzk_top.live import LiveSession  # noqa: PLC0415
     from cuzk_top.sources.absent import AbsentRing  # noqa: PLC0415
     from cuzk_top.sources.ring import RingSource  # noqa: PLC0415

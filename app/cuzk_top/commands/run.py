@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None) -> int:
     """Without a screen: with signals to hand on. The program starts when all is ready for its first span."""
-    # Not before the signals are taken: numpy and pyarrow start threads.
+    # Not before the signals are taken: numpy may start threads.
     from cuzk_top.live import LiveSession  # noqa: PLC0415
     from cuzk_top.recording import remove  # noqa: PLC0415
     from cuzk_top.sources.group import Descendants, Group  # noqa: PLC0415

@@ -37,7 +37,7 @@ class HostProbe:
         self._session = Session(pid=pid, names=[Name(key) for key in COUNTERS])
         self._session.tracks[1] = Track(1, "probe", "host")
         self._before: tuple[int, int, int, int] | None = None
-        self._due_ns = 0
+        self.due_ns = 0
         self._fd: int | None = None
         try:
             self._fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -49,7 +49,7 @@ class HostProbe:
         """A sample when one is due; the first gives resident memory alone, rates need two."""
         now = self._clock()
         columns = Columns.empty()
-        if self._fd is not None and now >= self._due_ns:
+        if self._fd is not None and now >= self.due_ns:
             sample = self._read()
             if sample is not None:
                 columns = self._sample(now, sample)
@@ -76,7 +76,7 @@ class HostProbe:
         minflt, majflt, utime, stime, threads, rss = sample
         cpu_ns = (utime + stime) * _TICK_NS
         before, self._before = self._before, (now, minflt, majflt, cpu_ns)
-        self._due_ns = now + (PERIOD_NS if threads <= MANY_THREADS else SLOW_PERIOD_NS)
+        self.due_ns = now + (PERIOD_NS if threads <= MANY_THREADS else SLOW_PERIOD_NS)
         memory = rss * _PAGE_BYTES / GIB
         if before is None:
             return samples(1, [3], now, now, [memory])

@@ -36,7 +36,7 @@ class MemoryProbe:
         self._ids: dict[str, int] = {}
         self._seen: set[str] = set()
         self._before: dict[str, tuple[int, float]] = {}
-        self._due_ns = 0
+        self.due_ns = 0
         self._fds: dict[str, int] = {}
         for key, path in (
             ("status", f"{root}/{pid}/status"),
@@ -52,8 +52,8 @@ class MemoryProbe:
         """A sample when one is due."""
         now = self._clock()
         rows: list[tuple[int, str, float]] = []
-        if now >= self._due_ns:
-            self._due_ns = now + PERIOD_NS
+        if now >= self.due_ns:
+            self.due_ns = now + PERIOD_NS
             for key in list(self._fds):
                 rows += self._sample(key, now)
         names = [self._name(row[1]) for row in rows]

@@ -16,6 +16,8 @@ from cuzk_top.probes import nvml_readings
 from cuzk_top.probes.nvml_readings import GpuProcess, Reading
 
 DEADLINE_NS = 2_000_000_000
+POLL_NS = 200_000_000
+"""No figure is read more often."""
 ALWAYS = ("gpu.0.util", "gpu.0.memory")
 """Counters that are there even without a GPU, to say why they are empty."""
 
@@ -187,7 +189,7 @@ class NvmlProbe:
         self._lock = threading.Lock()
         self._gpus: list[Gpu] = []
         self._reasons = dict.fromkeys(ALWAYS, "NVML has not answered yet")
-        self._begun_ns = clock()
+        self._begun_ns = self.due_ns = clock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
         self._thread.start()
@@ -195,6 +197,7 @@ class NvmlProbe:
     def poll(self) -> Batch:
         """The samples taken since the last call, never waiting for the driver."""
         now = self._clock()
+        self.due_ns = now + POLL_NS
         with self._lock:
             gpus = list(self._gpus)
             meta = {f"missing.{key}": why for key, why in self._reasons.items()}
@@ -208,7 +211,8 @@ class NvmlProbe:
             rows, marks = gpu.take()
             parts += [self._columns(rows), self._marks(marks)]
             meta |= gpu.meta()
-        self._session.meta = meta
+        if meta != self._session.meta:
+            self._session.meta = meta
         columns = Columns.concat([part for part in parts if len(part)])
         return Batch(self._session, columns, Columns.empty(), 0, now, problems=tuple(problems))
 

@@ -70,19 +70,19 @@ class ThreadProbe:
         self._groups: dict[str, _Group] = {}
         self._unseen = 0
         self._listed_ns: int | None = None
-        self._due_ns = 0
+        self.due_ns = 0
         self._before_ns: int | None = None
 
     def poll(self) -> Batch:
         """A sample when one is due."""
         now = self._clock()
         columns = Columns.empty()
-        if now >= self._due_ns:
+        if now >= self.due_ns:
             if self._listed_ns is None or now - self._listed_ns >= LIST_PERIOD_NS:
                 self._list()
                 self._listed_ns = now
             columns = self._sample(now)
-            self._due_ns = now + PERIOD_NS
+            self.due_ns = now + PERIOD_NS
         return Batch(self._session, columns, Columns.empty(), 0, now)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ that it uses no more than a hundredth of one core.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cuzk_top import heap
 from cuzk_top.model import Snapshot
 from cuzk_top.stalls.finding import NOTHING, Analysis, Finding, Interval
 from cuzk_top.viewport import Order, ViewState, Window
@@ -32,6 +34,8 @@ LOOK_BACK_NS = 900 * 1_000_000_000
 """A session that runs longer is analysed over its last 15 minutes."""
 MOST_SPANS = 250_000
 """Of a trace with more, a part is analysed: what takes half a second leaves keys quick meanwhile."""
+LIVE_SPANS = 100_000
+"""The same of a session that runs: its analysis takes half a second of CPU and 30 MB, once a minute."""
 STILL_NS = 300_000_000
 """That part follows the window on the screen once it has not moved for so long."""
 
@@ -87,16 +91,17 @@ def part_of(snapshot: Snapshot, window: Window) -> Interval | None:
     """What is analysed of a snapshot that is seen in a window; None: all of it.
 
     Of a session that runs its last 15 minutes; of more than `MOST_SPANS` what is on the screen, and of more
-    than that on the screen so much of its end, in halves.
+    than that on the screen, or than `LIVE_SPANS` in those minutes, so much of its end, in halves.
     """
     low, high = snapshot.first_ns, snapshot.now_ns
+    most = MOST_SPANS if snapshot.ended else LIVE_SPANS
     if not snapshot.ended:
         low = max(low, high - LOOK_BACK_NS)
     elif snapshot.spans > MOST_SPANS:
         low, high = max(low, window.t0_ns), min(high, window.t1_ns)
         if low >= high:
             low, high = snapshot.first_ns, snapshot.now_ns
-    while snapshot.spans > MOST_SPANS and high - low > 1 and _spans_in(snapshot, low, high) > MOST_SPANS:
+    while snapshot.spans > most and high - low > 1 and _spans_in(snapshot, low, high) > most:
         low = high - (high - low) // 2
     return None if (low, high) == (snapshot.first_ns, snapshot.now_ns) else (low, high)
 
@@ -194,7 +199,7 @@ class Analysing:
         finished = [
             proof for proof in proofs.proofs(snapshot, 100) if proof.end_ns is not None and not proof.failed
         ]
-        return Insight(
+        insight = Insight(
             stalls.analyse(snapshot, part),
             tuple(jobs.jobs(snapshot, past, self._deadlines, self._parts)),
             ghost.last_proof(snapshot),
@@ -202,3 +207,7 @@ class Analysing:
             history.totals(snapshot, finished[-1:])[0] if finished else {},
             part,
         )
+        if not snapshot.ended:
+            gc.collect()  # what ran beside the screen is in cycles, and holds columns of moments long past
+            heap.trim()
+        return insight

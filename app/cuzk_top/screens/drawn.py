@@ -185,15 +185,17 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._tabled(moment, now, holds)
         elif not self._computing and now >= self._figures_due_ns:
             self._computing = True
-            data, view, insight = self.data, self.view, self.insight
+            # Taken out when used: a worker that is done waits for the garbage collector, and what it could
+            # still reach, all columns of that moment, with it.
+            given, keys = [(self.data, self.view, layout, self.insight, table)], [key]
 
             def work() -> None:
-                figures = compute(data, view, layout, insight, table)
+                figures = compute(*given.pop())
                 self.app.call_from_thread(arrive, figures)
 
             def arrive(figures: Figures) -> None:
                 self._computing = False
-                self._figured, self._figures = key, figures
+                self._figured, self._figures = keys.pop(), figures
                 self._tabled(moment, now, holds)
                 done = self._clock()
                 # The table has a rest of its own; the other figures need not wait for that.

@@ -17,6 +17,15 @@ class Source(Protocol):
         ...
 
 
+class Probe(Source, Protocol):
+    """A source of the viewer's own, which has news at times of its own."""
+
+    @property
+    def due_ns(self) -> int:
+        """Before this moment of CLOCK_MONOTONIC a poll brings nothing."""
+        ...
+
+
 @runtime_checkable
 class Recoverable(Protocol):
     """A source that leaves something behind which a finished recording makes superfluous."""

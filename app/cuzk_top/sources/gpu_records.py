@@ -12,6 +12,8 @@ from cuzk_tracer import layout, reader
 
 DRIVER = "driver"
 """Label of the track of what belongs to no stream: the host's waits, and what recording cost."""
+_BEYOND = 0xFFFFFFFFFFFFFFFF
+"""More than any key of a stream: its device would be none."""
 _NOWHERE = np.uint64(layout.NO_DEVICE << 32)
 
 
@@ -22,6 +24,9 @@ class GpuTracks:
         self._tracks = tracks
         self._number = number
         self._ids: dict[tuple[int, int, int], int] = {}
+        self._keys = np.array([_BEYOND], np.uint64)
+        """Of the streams that came, in order: device, context and stream as a record has them."""
+        self._key_tracks = np.zeros(1, np.uint32)
         self._launchers = np.zeros(layout.TRACK_MASK + 1, np.uint64)  # track of a slot's thread, by slot + 1
 
     def launches(self, slot: int, track: int) -> None:
@@ -41,9 +46,11 @@ class GpuTracks:
         where = made.majflt.take(which).astype(np.uint64) << np.uint64(32)
         where |= made.minflt.take(which)
         where[where >> np.uint64(32) & np.uint64(0xFFFF) == layout.NO_DEVICE] = _NOWHERE
-        tracks = {key: self._track(key >> 32 & 0xFFFF, key >> 48, key & 0xFFFFFFFF) for key in _once(where)}
-        for key, track in tracks.items():
-            made.track[which[where == np.uint64(key)]] = track
+        place = self._keys.searchsorted(where)
+        if not (self._keys[place] == where).all():
+            self._learn(where)
+            place = self._keys.searchsorted(where)
+        made.track[which] = self._key_tracks[place]
         made.minflt[which] = 0
         made.majflt[which] = 0
         made.flags[which] = 0  # those bits are a slot's number
@@ -51,6 +58,16 @@ class GpuTracks:
         launcher = self._launchers[bits.take(which) & layout.TRACK_MASK]
         number = made.parent.take(which) & np.uint64(0xFFFFFFFF)
         made.parent[which] = (launcher << np.uint64(32) | number) * ((number != 0) & (launcher != 0))
+
+    def _learn(self, where: NDArray[np.uint64]) -> None:
+        """Give streams that have none yet their tracks."""
+        known = dict(zip(self._keys.tolist(), self._key_tracks.tolist(), strict=True))
+        for key in np.unique(where).tolist():
+            if key not in known:
+                known[key] = self._track(key >> 32 & 0xFFFF, key >> 48, key & 0xFFFFFFFF)
+        ordered = sorted(known.items())
+        self._keys = np.array([key for key, _ in ordered], np.uint64)
+        self._key_tracks = np.array([track for _, track in ordered], np.uint32)
 
     def position(self) -> list[list[int]]:
         """Which track is whose, as JSON can hold it."""
@@ -73,12 +90,3 @@ class GpuTracks:
                 label = DRIVER
             self._tracks[number] = Track(number, "gpu", label, device)
         return number
-
-
-def _once(values: NDArray[np.uint64]) -> list[int]:
-    """Each value once, in the order of values."""
-    ordered = np.sort(values)
-    new = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    found: list[int] = ordered[new].tolist()
-    return found

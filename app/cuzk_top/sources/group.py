@@ -115,7 +115,9 @@ class Group:
         if place == 0:
             mine.pid, mine.name, mine.started_ns = theirs.pid, theirs.name, theirs.started_ns
             mine.anchors = theirs.anchors
-        mine.meta = theirs.meta | mine.meta if place else mine.meta | theirs.meta
+        meta = theirs.meta | mine.meta if place else mine.meta | theirs.meta
+        if meta != mine.meta:
+            mine.meta = meta
         for number, track in theirs.tracks.items():
             if number not in mine.tracks:
                 label = f"{track.label} [{theirs.pid}]" if place else track.label

@@ -33,6 +33,8 @@ from cuzk_tracer.sweep import sweep
 
 Clock = Callable[[], int]
 
+LOOK_NS = 1_000_000_000
+"""How often to look whether the file still has its name while nothing comes."""
 AHEAD_NS = 1_000_000_000
 """Records that end later than this after now were not written by this machine's clock."""
 
@@ -93,7 +95,9 @@ class RingSource:
             raise RingError(str(error)) from None
         self._clock = clock
         self._numbers = tracks or Numbers()
-        self._session = Session(pid=self.ring.pid, started_ns=self.ring.opened_ns, names=[])
+        self._session = Session(
+            pid=self.ring.pid, name=_job_name({}), started_ns=self.ring.opened_ns, names=[]
+        )
         self._tracks: dict[tuple[int, int], int] = {}  # by slot and generation
         self._gpu = GpuTracks(self._session.tracks, self._numbers.next)
         self._async_track = 0
@@ -102,6 +106,11 @@ class RingSource:
         self._last_ns = self.ring.opened_ns
         self._impossible = 0
         self._lost = self._lost_before = 0
+        self._read: tuple[list[tuple[reader.Thread, reader.Rows]], bool] | None = None
+        self._open = Columns.empty()
+        self._said: tuple[str, ...] = ()
+        self._rings: dict[str, dict[str, Any]] = {}
+        self._look_ns = 0
         if resume is not None:
             self._resume(resume)
 
@@ -127,7 +136,9 @@ class RingSource:
             raise RingError(f"{self.ring.path}: the recording says wrongly how far it was read") from error
 
     def poll(self) -> Batch:
-        """New records, and all spans open now; `ended` once the owner is gone and everything was read."""
+        """New records, and all spans open now (the same object as before where nothing opened or closed:
+        they are open still); `ended` once the owner is gone and everything was read.
+        """
         now = self._clock()
         try:
             poll = self.ring.poll()
@@ -139,18 +150,25 @@ class RingSource:
             self._last_ns = max(self._last_ns, int(new.end_ns.max()))
         if poll.alive:  # what was written since the clock was read may end after it
             self._last_ns = max(self._last_ns, now)
+        before, self._read = self._read, (poll.open, poll.alive)
+        if before is None or before[0] is not poll.open or not poll.alive:
+            # A dead owner's spans were last open when it was last seen alive or wrote its last record.
+            self._open = _open([rows for _, rows in poll.open], open_tracks, self._last_ns)
         self._learn()
         self._lost = poll.lost + self._lost_before
+        if poll.records or before is None or before[1] != poll.alive or now >= self._look_ns:
+            self._look_ns = now + LOOK_NS
+            self._said = self._problems(poll)
+            self._rings = {self.ring.uuid: self.position()}
         return Batch(
             session=self._session,
             columns=new,
-            # A dead owner's spans were last open when it was last seen alive or wrote its last record.
-            open=_open([rows for _, rows in poll.open], open_tracks, self._last_ns),
+            open=self._open,
             lost=self._lost,
             now_ns=now if poll.alive else self._last_ns,
             ended=not poll.alive,
-            problems=self._problems(poll),
-            rings={self.ring.uuid: self.position()},
+            problems=self._said,
+            rings=self._rings,
         )
 
     def close(self) -> None:
@@ -164,13 +182,15 @@ class RingSource:
 
     def _learn(self) -> None:
         session = self._session
-        session.names.extend(
-            Name(readable(name.text), name.a0, name.a1, name.stage, name.faults)
-            for name in self.ring.names[len(session.names) :]
-        )
-        session.meta = self.ring.meta
+        if len(session.names) != len(self.ring.names):
+            session.names.extend(
+                Name(readable(name.text), name.a0, name.a1, name.stage, name.faults)
+                for name in self.ring.names[len(session.names) :]
+            )
         session.anchors = self.ring.anchors
-        session.name = _job_name(session.meta)
+        if session.meta is not self.ring.meta:
+            session.meta = self.ring.meta
+            session.name = _job_name(session.meta)
 
     def _problems(self, poll: reader.Poll) -> tuple[str, ...]:
         problems = list(self.ring.problems)

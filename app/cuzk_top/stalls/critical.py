@@ -8,7 +8,7 @@ which is the recorded edge whose other end came last. Here device streams are th
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from cuzk_top.stalls.scene import Proof
 HOST, DEVICE, QUEUED, UNKNOWN = "host", "device", "queued", "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """One stay of the path: from `start` to `end` on a thread or on a stream.
 
     `where` is HOST (`place` is the thread), DEVICE (`place` is the work), QUEUED (the work was launched and

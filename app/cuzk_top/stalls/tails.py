@@ -83,6 +83,8 @@ class _Others:
         waits = np.zeros(len(records.host), dtype=bool)
         waits[graph.wait_spans] = True
         idle = waits | records.in_lane["claim"] | records.in_lane["job"]
+        self._launches = np.zeros(len(records.host), dtype=bool)
+        self._launches[records.launcher[records.launcher >= 0]] = True
         self._work = np.flatnonzero(records.on_thread & ~idle)
         workers = [int(name) for name in np.unique(names) if records.text(int(name)).endswith(WORKER)]
         self._worker = np.isin(names, workers)
@@ -113,7 +115,7 @@ class _Others:
         same = inside[host.end[inside] == ended]
         last = int(same[np.lexsort((same, host.depth[same]))[0]])
         mine = inside[(track[inside] == track[last]) & (lane[inside] == lane[last])]
-        if np.isin(self._graph.records.launcher, mine).any():
+        if self._launches[mine].any():
             return None
         end, earliest = self._of(int(track[last]), int(lane[last]))
         place = int(np.searchsorted(end, ended, side="left"))
@@ -150,8 +152,8 @@ def _gpu_tail(graph: Graph, proof: Proof, kernels: Int64s) -> tuple[Int64s, int]
         return None
     last = ops.track[mine[np.lexsort((mine, ops.end[mine]))[-1]]]
     own, others = mine[ops.track[mine] == last], mine[ops.track[mine] != last]
-    length = ops.end - ops.start
-    if length[others].sum() < graph.scene.limits.tail_others * length[mine].sum():
+    length, of_others = ops.end[mine] - ops.start[mine], ops.track[mine] != last
+    if length[of_others].sum() < graph.scene.limits.tail_others * length.sum():
         return None
     since = int(ops.end[others].max())
     alone = own[ops.end[own] > since]

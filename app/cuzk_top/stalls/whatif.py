@@ -53,14 +53,18 @@ class _Where:
 
     @staticmethod
     def of(paths: list[list[Stretch]]) -> _Where:
-        every = [(number, one) for number, path in enumerate(paths) for one in path]
-        threads = [(n, one.place, one.start, one.end) for n, one in every if one.where == HOST]
-        work = [(n, one.place) for n, one in every if one.where == DEVICE]
-        queued = [(n, one.place) for n, one in every if one.where == QUEUED]
+        every = [one for path in paths for one in path]
+        if not every:
+            return _Where(*(np.empty((0, width), np.int64) for width in (4, 2, 2)))
+        start, end, where, place = zip(*every, strict=True)
+        number = np.arange(len(paths)).repeat([len(path) for path in paths])
+        times = np.array([start, end], np.int64)
+        kind, places = np.array(where), np.array(place, np.int64)
+        on_thread, at_work, queued = (kind == one for one in (HOST, DEVICE, QUEUED))
         return _Where(
-            np.array(threads, np.int64).reshape(-1, 4),
-            np.array(work, np.int64).reshape(-1, 2),
-            np.array(queued, np.int64).reshape(-1, 2),
+            np.stack([number[on_thread], places[on_thread], *times[:, on_thread]], axis=1),
+            np.stack([number[at_work], places[at_work]], axis=1),
+            np.stack([number[queued], places[queued]], axis=1),
         )
 
 

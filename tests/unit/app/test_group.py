@@ -161,7 +161,6 @@ def recorded(program: Traced, path: Path, steps: list[int], **more) -> Collector
 def cut(collector: Collector, bytes_off: int = 0) -> None:
     """Leave the recording as a SIGKILL of the viewer does."""
     recorder = collector._recorder
-    recorder._sink.close()
     with recorder.path.open("r+b") as file:
         file.truncate(recorder.path.stat().st_size - bytes_off)
 

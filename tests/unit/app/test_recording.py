@@ -110,7 +110,6 @@ def record(path, *, pack=True) -> recording.Recorder:
         recorder._pending.append(batches()[-1].open.replace(seq=np.array([6], np.uint64)))
         recorder._flush(batches()[-1])
         recorder._writer.close()
-        recorder._sink.close()
     return recorder
 
 
@@ -217,7 +216,6 @@ def test_a_long_stream_cut_at_random_bytes(tmp_path):
         recorder.append(batch)
     recorder._flush(recorder._last)
     recorder._writer.close()
-    recorder._sink.close()
     data = (tmp_path / "whole.cuzk").read_bytes()
     sizes = [batch.num_rows for batch in pa.ipc.open_stream(data)]
     metadata = [sum(k == KIND_META for k in batch["kind"].to_pylist()) for batch in pa.ipc.open_stream(data)]
@@ -363,18 +361,17 @@ def test_a_stream_can_be_read_while_it_is_written(tmp_path):
 
 
 def test_batches_gather_for_a_while(tmp_path):
-    """Half a second of records makes one batch; while nothing happens one a second keeps the time."""
+    """A second of records makes one batch; while nothing happens one a second keeps the time."""
     recorder = recording.Recorder(tmp_path / "t.cuzk")
     row = batches()[0].columns.take(slice(0, 1))
     for now in range(0, 3_000_000_000, 50_000_000):
         rows = row if now < 1_000_000_000 else Columns.empty()
         recorder.append(Batch(SESSION, rows, Columns.empty(), 0, now + 10**12))
     recorder._writer.close()
-    recorder._sink.close()
     reader = pa.ipc.open_stream((tmp_path / "t.cuzk").read_bytes())
     sizes = [batch.num_rows for batch in reader]
-    # The first poll, those up to 0.5 s, those up to 1.0 s, then the time at 2 s.
-    assert len(sizes) == 1 + 2 + 1
+    # The first poll, those up to 1.0 s, then the time at 2 s.
+    assert len(sizes) == 1 + 1 + 1
     assert sum(sizes) >= 20
 
 
@@ -428,7 +425,7 @@ def test_a_limited_recording_that_was_cut_off(tmp_path):
     recorder = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
     for batch in long_batches(30):
         recorder.append(batch)
-    recorder._sink.close()  # as after a SIGKILL
+    # It is not closed: as after a SIGKILL.
     data = (tmp_path / "t.cuzk").read_bytes()
     (tmp_path / "t.cuzk").write_bytes(data[:-100])
     opened = recording.open(tmp_path / "t.cuzk")
@@ -443,13 +440,11 @@ def test_segments_of_another_recording_are_not_mixed_in(tmp_path):
     old = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
     for batch in long_batches(12):
         old.append(batch)
-    old._sink.close()
     stray = trace.segments(tmp_path / "t.cuzk")[0].read_bytes()
     new = recording.Recorder(tmp_path / "t.cuzk", max_bytes=1 << 20)
     assert trace.segments(tmp_path / "t.cuzk") == [], "a new recording clears them away"
     for batch in long_batches(6):
         new.append(batch)
-    new._sink.close()
     assert trace.segments(tmp_path / "t.cuzk")
     (tmp_path / "t.cuzk.9999").write_bytes(stray)
     opened = recording.open(tmp_path / "t.cuzk")

@@ -1,5 +1,6 @@
 """Live rings as batches, several sources under one session, and the collector's thread."""
 
+import os
 import threading
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ from traced import Traced
 
 from cuzk_top.collector import Collector
 from cuzk_top.errors import RingError
+from cuzk_top.live import LIMIT_BYTES, LiveSession
 from cuzk_top.merge import PROBE_TRACKS, Merger
 from cuzk_top.model import (
     FLAG_ERR,
@@ -29,8 +31,9 @@ from cuzk_top.model import (
     Session,
     Track,
 )
+from cuzk_top.sources.absent import AbsentRing
 from cuzk_top.sources.ring import RingSource, SessionList, find, remove_stale
-from cuzk_top.store import Store
+from cuzk_top.store import DEFAULT_LIMIT_BYTES, Store
 
 
 @pytest.fixture
@@ -250,6 +253,8 @@ def test_names_and_tracks_of_several_sources_share_a_session():
 class Script:
     """A source that plays batches, then fails or ends."""
 
+    due_ns = 0
+
     def __init__(self, batches, error=None):
         self.batches = list(batches)
         self.error = error
@@ -343,6 +348,17 @@ def test_a_collector_in_a_hurry_does_not_wait_for_its_next_turn(monkeypatch):
     assert not collector.join(0.05), "in a hurry or not, it looks on until the end"
     ended.append(True)
     assert collector.join(30)
+
+
+def test_less_is_kept_for_a_screen_than_for_a_report():
+    clock = time.monotonic_ns
+    session = LiveSession(AbsentRing(os.getpid(), "no ring", lambda: True, clock), os.getpid(), clock)
+    try:
+        assert session.store.limit_bytes == DEFAULT_LIMIT_BYTES == 1 << 30
+        session.snapshot()
+        assert session.store.limit_bytes == LIMIT_BYTES < 150_000_000 // 4
+    finally:
+        session.collector.stop()
 
 
 def test_stopping_collects_once_more():

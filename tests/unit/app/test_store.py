@@ -13,6 +13,8 @@ from cuzk_top.model import (
     FLAG_F64,
     FLAG_OPEN,
     KIND_COUNTER,
+    KIND_GPU_KERNEL,
+    KIND_GPU_MEMCPY,
     KIND_INSTANT,
     KIND_SPAN,
     ROW_BYTES,
@@ -22,6 +24,7 @@ from cuzk_top.model import (
     Run,
     Session,
     Snapshot,
+    Track,
 )
 from cuzk_top.stage_table import stage_table
 from cuzk_top.store import Store
@@ -275,26 +278,26 @@ def test_rows_never_overlap_whatever_comes(batches):
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
 def test_growing_arrays_behave_like_a_list(steps):
-    growing = Growing({"x": np.dtype(np.int64)})
+    growing = Growing(2)
     model: list[int] = []
     views = []
     count = 0
     for add, drop, cut in steps:
         new = list(range(count, count + add))
         count += add
-        growing.append({"x": np.array(new, np.int64)})
+        growing.append(np.array([new, [-value for value in new]], np.int64))
         model += new
         drop = min(drop, len(model))  # noqa: PLW2901
-        views.append((growing["x"], list(model)))
+        views.append((growing.block, list(model)))
         growing.drop(drop)
         del model[:drop]
-        assert growing["x"].tolist() == model
+        assert growing.block.tolist() == [model, [-value for value in model]]
         if cut < len(model):  # others come in place of the last
             growing.cut(cut)
             del model[cut:]
-            assert growing["x"].tolist() == model
+            assert growing.block.tolist() == [model, [-value for value in model]]
         assert len(growing) == len(model)
-    assert all(view.tolist() == expected for view, expected in views)
+    assert all(view[0].tolist() == expected for view, expected in views)
 
 
 @pytest.mark.parametrize(
@@ -375,3 +378,116 @@ def test_the_stage_table_takes_names_that_nobody_has_and_one_without_text():
     odd = spans((0, 10, 0, 0, 1), (10, 20, 2**32 - 1, 0, 2), (20, 30, 5, 0, 3))
     store.append(batch(Session(names=PROOF), odd, now=30))
     assert [(stage.name, stage.count) for stage in stage_table(store.snapshot())] == [("msm.h", 1), ("", 1)]
+
+
+# What is taken in bit by bit is what is taken in afresh.
+
+DEVICES = Session(
+    names=names("kernel", "memcpy.h2d"),
+    tracks={7: Track(7, "gpu", "GPU0 stream 7"), 8: Track(8, "gpu", "GPU1 stream 8", 1)},
+)
+POLLS = st.lists(
+    st.lists(
+        st.tuples(st.integers(0, 90), st.integers(0, 9), st.sampled_from([7, 8]), st.booleans()), max_size=4
+    ),
+    max_size=8,
+)
+
+
+def whole(snapshot: Snapshot) -> tuple[object, ...]:
+    """All spans of devices by their numbers, and when each device worked."""
+    told = sorted(
+        (row.columns.seq.item(i), row.lane.key, row.columns.start_ns.item(i), row.columns.end_ns.item(i))
+        for row in snapshot.rows
+        for i in range(len(row.columns))
+        if not row.lane.key.endswith(".busy")
+    )
+    split = [(device.index, device.split(0, 200)) for device in snapshot.devices]
+    return snapshot.spans, snapshot.first_ns, snapshot.last_ns, told, split
+
+
+@given(POLLS)
+def test_the_store_of_a_live_session_has_all_once_it_is_settled(polls):
+    stores = Store(), Store(live=True)
+    number = 0
+    for poll in polls:
+        columns = Columns.make(
+            len(poll),
+            start_ns=[start for start, *_ in poll],
+            end_ns=[start + length for start, length, *_ in poll],
+            kind=[KIND_GPU_KERNEL if kernel else KIND_GPU_MEMCPY for *_, kernel in poll],
+            name=[1 if kernel else 2 for *_, kernel in poll],
+            track=[track for _, _, track, _ in poll],
+            seq=range(number, number + len(poll)),
+        )
+        number += len(poll)
+        for store in stores:
+            store.append(batch(DEVICES, columns))
+        waits = stores[1]._waiting
+        assert stores[1].snapshot().spans == stores[0].snapshot().spans - (len(waits) if waits else 0)
+    if polls and not polls[-1]:
+        assert stores[1]._waiting is None, "a poll without such records leaves none waiting"
+    stores[1].settle()
+    assert whole(stores[1].snapshot()) == whole(stores[0].snapshot())
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.booleans(),  # whether the open spans are others than before
+        st.lists(st.integers(0, 3), max_size=2, unique=True),  # their depths
+        st.integers(0, 2),  # spans that have ended
+        st.integers(0, 30),  # time that has passed
+    ),
+    max_size=10,
+)
+
+
+@given(STEPS)
+def test_what_stays_open_is_as_if_it_was_told_again(steps):
+    session = Session(names=PROOF, tracks={1: Track(1, "thread", "main")}, meta={"backend": "cpu"})
+    known, afresh = Store(), Store()
+    now, opened, number = 100, Columns.empty(), 0
+    for others, depths, ended, passed in steps:
+        now += passed
+        if others:
+            starts, named = [now - depth for depth in depths], [1 + depth for depth in depths]
+            opened = Columns.make(
+                len(depths), start_ns=starts, end_ns=now + 5, depth=depths, track=1, kind=KIND_SPAN,
+                flags=FLAG_OPEN, name=named,
+            )  # fmt: skip
+        closed = spans(*[(now, now, 2 + i, 1, number + i) for i in range(ended)])
+        number += ended
+        told = opened.replace(end_ns=np.maximum(opened.end_ns, now)) if len(opened) else Columns.empty()
+        known.append(batch(session, closed, open_=opened, now=now))
+        afresh.append(batch(session.copy(), closed, open_=told.replace(), now=now))
+        one, two = known.snapshot(), afresh.snapshot()
+        assert [(row.key, len(row.columns), row.open, row.missing) for row in one.rows] == [
+            (row.key, len(row.columns), row.open, row.missing) for row in two.rows
+        ]
+        assert (one.first_ns, one.now_ns) == (two.first_ns, two.now_ns)
+
+
+@pytest.mark.parametrize("spans_too", [True, False])
+def test_a_live_store_keeps_to_its_limit_with_all_it_holds(spans_too):
+    """Counters and what is derived of devices count as well; without spans, counters alone."""
+    limit = 64_000
+    session = Session(names=names("kernel", "host.rss"), tracks={7: Track(7, "gpu", "GPU0 stream 7")})
+    store = Store(limit, live=True)
+    last = 0
+    for poll in range(400):
+        i = np.arange(poll * 20, poll * 20 + 20)
+        made = Columns.make(
+            20, start_ns=10 * i, end_ns=10 * i + 5, track=7, seq=i,
+            kind=np.where((i % 2 == 0) & spans_too, KIND_GPU_KERNEL, KIND_COUNTER),
+            name=np.where((i % 2 == 0) & spans_too, 1, 2),
+        )  # fmt: skip
+        last = int(made.end_ns[-1])
+        store.append(batch(session, made, now=last))
+    store.settle()
+    snapshot = store.snapshot()
+    held = sum(len(row.columns) * 32 for row in snapshot.rows if not row.lane.key.endswith(".busy"))
+    held += sum(len(counter.t_ns) * 24 for counter in snapshot.counters)
+    held += sum(len(device.work.start) * 32 for device in snapshot.devices)
+    assert limit // 3 < held < limit * 5 // 4
+    assert max(counter.t_ns[-1] for counter in snapshot.counters if len(counter.t_ns)) == last
+    assert (snapshot.spans, bool(snapshot.problems)) == ((4_000, True) if spans_too else (0, False))

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,53 @@ def test_an_open_span_is_seen_while_it_runs(runtime):
         process.stdout.readline()
         poll = ring.poll()
         assert poll.open == [] and len(poll.records[0][1]) == 2
+
+
+def test_what_is_open_is_what_a_fresh_reader_sees(runtime):
+    """Step by step: digits open a span, a dash closes the innermost."""
+    process = runtime.start("""
+        import cuzk_tracer, sys
+        SPANS = [cuzk_tracer.span(f"s{i}", a0="line") for i in range(3)]
+        cuzk_tracer.open()
+        print(cuzk_tracer.ring_path(), flush=True)
+        stack = []
+        for number, line in enumerate(sys.stdin):
+            for step in line.strip():
+                if step == "-":
+                    stack.pop().__exit__(None, None, None)
+                else:
+                    stack.append(SPANS[int(step)](number))
+                    stack[-1].__enter__()
+            print("done", flush=True)
+    """)
+
+    def told(poll: reader.Poll) -> list[tuple[int, list[tuple[int, ...]]]]:
+        return [(thread.slot, stack[["name", "id", "a0"]].tolist()) for thread, stack in poll.open]
+
+    path = process.stdout.readline().strip()
+    with reader.Ring(path) as ring:
+        ring.poll()
+        for line, depth in (
+            ("", 0),
+            ("0", 1),
+            ("", 1),
+            ("12", 3),
+            ("", 3),
+            ("-2", 3),
+            ("-0-1", 3),
+            ("---", 0),
+        ):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            with reader.Ring(path) as fresh:
+                expected = told(fresh.poll())
+            poll = ring.poll()
+            assert told(poll) == expected
+            assert [len(stack) for _, stack in expected] == ([depth] if depth else [])
+            # While nothing moves it is the same list; an anchor may come between, after which it is not.
+            later = [ring.poll().open for _ in range(10)]
+            assert any(one is other for one, other in pairwise(later))
 
 
 def test_find_by_pid(runtime, monkeypatch, tmp_path):
