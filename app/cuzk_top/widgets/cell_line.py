@@ -47,6 +47,13 @@ class CellLine:
         self.fresh.append((low, text, style))
         self._strip = None
 
+    def patch(self, x: int, glyphs: list[str], styles: list[Style], runs: list[Run]) -> None:
+        """Write ready cells from cell `x` on: `runs` are the same cells as runs."""
+        self.glyphs[x : x + len(glyphs)] = glyphs
+        self.styles[x : x + len(styles)] = styles
+        self.fresh += runs
+        self._strip = None
+
     def put(self, x: int, segments: Iterable[Segment]) -> None:
         """Write whole runs from cell `x` on, of any characters."""
         for text, style, _ in segments:

@@ -27,7 +27,6 @@ class ChartRow(AreaRow):
         super().__init__(line, x)
         self._glyphs = theme.glyphs.charts
         self._pen = pen
-        self._place: object = None
         self._seen: Seen | None = None
         self._highest = 0.0
         self._scale: object = None
@@ -42,10 +41,12 @@ class ChartRow(AreaRow):
         seen = Seen(counter.start_ns[:count], counter.t_ns, None, now_ns)
         from_ns = growth.ALL_NS
         known = 0
-        if self._seen is not None and place is self._place:
+        if self._seen is not None and place is self.place:
             from_ns = growth.changed_from(self._seen, seen)
             known = len(self._seen.start_ns) if from_ns != growth.ALL_NS else 0
-        self._place, self._seen = place, seen
+        self.place, self.source, self._seen = place, counter, seen
+        last = counter.t_ns.item(-1) if len(counter.t_ns) else growth.ALL_NS
+        self.settled_ns = last if last <= now_ns else growth.NOTHING_NS
         if from_ns == growth.NOTHING_NS:
             self.bring(frame, frame.columns, self.limit)
             return

@@ -28,6 +28,9 @@ from cuzk_top.widgets.painted import Cells
 
 __all__ = ["Numbers", "Scene", "Timeline"]
 
+OF_SPANS = ("spans", "letters", "workers")
+"""Kinds of rows that show spans; the others show what the analysis says."""
+
 
 class Scene(NamedTuple):
     """Everything one frame of the time area shows."""
@@ -204,19 +207,21 @@ class Timeline(Widget):
 
     def _cells(self, scene: Scene, row: DisplayRow, line: CellLine) -> None:
         """What is under the axis."""
-        insight, theme, session = scene.insight, self._theme, scene.snapshot.session
         name, now, x = row.key, scene.snapshot.now_ns, scene.layout.label_width
+        areas, of_spans = self._areas, row.kind in OF_SPANS
+        if areas.rests(name, line, row if of_spans else scene.insight, now):
+            return
         if row.missing and row.empty:
-            self._areas.words(name, line, x, row.missing)
+            areas.words(name, line, x, row, row.missing)
         elif row.kind == "spans":
-            self._areas.lane(row, line, x, now)
-        elif row.kind in ("workers", "letters"):
-            state = self._areas.state_of(row, now)
-            self._areas.painted(
-                name,
+            areas.lane(row, line, x, now)
+        elif of_spans:
+            theme, session = self._theme, scene.snapshot.session
+            areas.folded(
+                row,
                 line,
                 x,
-                state,
+                now,
                 lambda at: (
                     special_rows.worker_cells(row.sources, at, now, theme)
                     if row.kind == "workers"
@@ -224,7 +229,7 @@ class Timeline(Widget):
                 ),
             )
         else:
-            self._areas.painted(name, line, x, insight, lambda at: self._told(scene, row, at))
+            areas.painted(name, line, x, scene.insight, lambda at: self._told(scene, row, at))
 
     def _told(self, scene: Scene, row: DisplayRow, edges: Int64s) -> Cells:
         """The cells of a row that the analysis gives."""
@@ -261,10 +266,13 @@ class Timeline(Widget):
             numbers = scene.numbers.get(name, _NONE)
             key = (layout.shape, numbers)
             self._put(line, f"{name} numbers", key, lambda: beside.counter_numbers(numbers, layout, theme))
+        areas, now = self._areas, scene.snapshot.now_ns
+        if areas.rests(name, line, counter, now):
+            return line
         if counter.missing is not None:
-            self._areas.words(name, line, x, f"no data: {counter.missing}")
+            areas.words(name, line, x, counter, f"no data: {counter.missing}")
         else:
-            self._areas.chart(counter, line, x, scene.snapshot.now_ns)
+            areas.chart(counter, line, x, now)
         return line
 
 
