@@ -46,6 +46,8 @@ def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) ->
     if end_ns <= begin_ns:
         return 0
     by_track: dict[int, tuple[list[Int64s], list[Int64s]]] = {}
+    if len(rows) == 1:
+        return _busy_alone(clipped(rows[0], now_ns), begin_ns, end_ns)
     for row in rows:
         spans = clipped(row, now_ns)
         low = int(np.searchsorted(spans.end_ns, begin_ns, "right"))
@@ -60,6 +62,20 @@ def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) ->
     return sum(
         _union(np.concatenate(s), np.concatenate(e), begin_ns, end_ns) for s, e in by_track.values() if s
     )
+
+
+def _busy_alone(spans: Spans, begin_ns: int, end_ns: int) -> int:
+    """The same of one row, whose spans do not overlap."""
+    low = int(np.searchsorted(spans.end_ns, begin_ns, "right"))
+    high = int(np.searchsorted(spans.start_ns, end_ns, "left"))
+    busy = 0
+    if high > low:
+        starts, ends = spans.start_ns[low:high], spans.end_ns[low:high]
+        busy = int((ends - starts).sum())
+        busy -= max(0, begin_ns - starts.item(0)) + max(0, ends.item(-1) - end_ns)
+    if spans.open_ns is not None and spans.open_ns < end_ns:
+        busy += end_ns - max(spans.open_ns, begin_ns)
+    return busy
 
 
 def _union(starts: Int64s, ends: Int64s, begin_ns: int, end_ns: int) -> int:

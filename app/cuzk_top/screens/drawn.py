@@ -18,7 +18,7 @@ from cuzk_top.screens.analysis import NO_INSIGHT, Analyse, Analyst, Insight
 from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Arranger, Layout
 from cuzk_top.screens.pace import Pace
-from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
+from cuzk_top.screens.tables import NO_FIGURES, Figures, Tables
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
 from cuzk_top.widgets.brush import Brush
@@ -77,6 +77,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._text_due_ns = 0
         self._facts = controls.facts()
         self._figures = NO_FIGURES
+        self._tables = Tables()
         self._figured: tuple[object, ...] | None = None
         self._figures_due_ns = 0
         self._table_of: tuple[int, int] | None = None
@@ -181,14 +182,15 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if key == self._figured and holds:
             return
         if self.data.spans <= INLINE_SPANS:
-            self._figured, self._figures = key, compute(self.data, self.view, layout, self.insight, table)
+            self._figured = key
+            self._figures = self._tables.at(self.data, self.view, layout, self.insight, table)
             self._tabled(moment, now, holds)
         elif not self._computing and now >= self._figures_due_ns:
             self._computing = True
             data, view, insight = self.data, self.view, self.insight
 
             def work() -> None:
-                figures = compute(data, view, layout, insight, table)
+                figures = self._tables.at(data, view, layout, insight, table)
                 self.app.call_from_thread(arrive, figures)
 
             def arrive(figures: Figures) -> None:

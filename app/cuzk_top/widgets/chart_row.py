@@ -50,7 +50,7 @@ class ChartRow(AreaRow):
         if from_ns == growth.NOTHING_NS:
             self.bring(frame, frame.columns, self.limit)
             return
-        self._highest = max(self._highest if known else 0.0, _highest(counter.value[known:count]))
+        self._highest = max(self._highest if known else 0.0, highest(counter.value[known:count]))
         scale = (self._highest, counter.top, counter.role)
         if scale != self._scale:
             self._scale = scale
@@ -85,12 +85,8 @@ class ChartRow(AreaRow):
             begin = end
 
 
-def highest(counter: CounterData, count: int) -> float:
-    """Highest finite one of the first `count` samples; 0 without one."""
-    return _highest(counter.value[:count])
-
-
-def _highest(values: rows.Float64s) -> float:
+def highest(values: rows.Float64s) -> float:
+    """Highest finite one of some values; 0 without one."""
     if len(values) < FEW:
         return max((value for value in values.tolist() if math.isfinite(value)), default=0.0)
     values = values[np.isfinite(values)]

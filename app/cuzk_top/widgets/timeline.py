@@ -12,7 +12,7 @@ from textual.widget import Widget
 from cuzk_top import viewport
 from cuzk_top.model import CounterData, Session, Snapshot
 from cuzk_top.screens.analysis import Insight
-from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.screens.lanes import OF_SPANS, DisplayRow
 from cuzk_top.screens.layout import Layout
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Int64s, ViewState
@@ -27,9 +27,6 @@ from cuzk_top.widgets.paint import Line, Pen
 from cuzk_top.widgets.painted import Cells
 
 __all__ = ["Numbers", "Scene", "Timeline"]
-
-OF_SPANS = ("spans", "letters", "workers")
-"""Kinds of rows that show spans; the others show what the analysis says."""
 
 
 class Scene(NamedTuple):
