@@ -73,7 +73,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """Earlier views, and in a replay where the play head was."""
         self._drawn: object = None
         self._said: object = None
-        self._sized: Layout | None = None
+        self._sized: int | None = None
+        """Height that the time area was given."""
         self._text_due_ns = 0
         self._facts = controls.facts()
         self._figures = NO_FIGURES
@@ -131,8 +132,9 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             # More would only come late: the next tick draws all of it.
             self._drawn, self._text_due_ns = None, 0
             return
+        newest = self.controls.snapshot()
         if not self.view.paused:
-            self.data = self.controls.snapshot()
+            self.data = newest
         playback = self.controls.playback()
         moving = not self.data.ended if playback is None else playback.playing
         insight = self.insight
@@ -151,12 +153,12 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if now >= self._notice[1]:
             self._notice = ("", NEVER_NS)
         state = (self.data.revision, self.data.now_ns, self.view, width, height, playback, insight)
-        words = (state, self._notice, self.controls.snapshot().spans, len(self.controls.lines()))
+        words = (state, self._notice, newest.spans, len(self.controls.lines())) if due else None
         if state == self._drawn and (not due or (words == self._said and not force)):
             return
         self._drawn = state
         self.frame = layout
-        if self._sized != layout:
+        if self._sized != layout.timeline_height:
             self._resize(layout)
         if due:
             self._text_due_ns = now + TEXT_NS
@@ -201,7 +203,10 @@ class DrawnSession(Screen[None], inherit_bindings=False):
                 # The table has a rest of its own; the other figures need not wait for that.
                 resting = self.controls.mode == "live" and holds
                 self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
-                self._drawn, self._text_due_ns = None, 0
+                # The numbers are in the next frame; the words wait for their time, unless the table is new.
+                self._drawn = None
+                if not holds:
+                    self._text_due_ns = 0
 
             self.run_worker(work, thread=True, group="figures")
 
@@ -213,11 +218,9 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
-        old = self._sized
-        self._sized = layout
+        self._sized = layout.timeline_height
         self.set_class(False, "tiny")
-        if old is None or old.timeline_height != layout.timeline_height:
-            self.timeline.styles.height = layout.timeline_height
+        self.timeline.styles.height = layout.timeline_height
 
     def _too_small(self, width: int, height: int) -> None:
         self.frame, self._sized, self._drawn = None, None, None

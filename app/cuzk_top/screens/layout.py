@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cuzk_top.model import CounterData, Snapshot
+from cuzk_top.model import CounterData, RowData, Snapshot
 from cuzk_top.screens.analysis import NO_INSIGHT, Insight
 from cuzk_top.screens.lanes import DisplayRow, Fold, choose, display_rows, first_name, scroll
 from cuzk_top.viewport import ViewState
@@ -175,8 +175,17 @@ def _changed(before: Snapshot, after: Snapshot) -> set[int] | None:
         same = old.track == new.track and old.depth == new.depth and old.missing == new.missing
         if not same or (old.lane is not new.lane and old.lane != new.lane):
             return None
-        unread = old.columns is not new.columns or not len(new.columns)
-        if unread and first_name(old) != first_name(new):
+        if not _same_first(old, new):
             return None
         changed.add(place)
     return changed
+
+
+def _same_first(old: RowData, new: RowData) -> bool:
+    """Whether the first spans of a row have the same name, or begin at the same moment: then they are the same
+    one, or at least of the same thread, which is all that their name is asked for.
+    """
+    was, now = old.columns, new.columns
+    if len(was) and (was is now or (len(now) and was.start_ns.item(0) == now.start_ns.item(0))):
+        return True
+    return first_name(old) == first_name(new)

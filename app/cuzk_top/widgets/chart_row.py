@@ -48,7 +48,7 @@ class ChartRow(AreaRow):
         last = counter.t_ns.item(-1) if len(counter.t_ns) else growth.ALL_NS
         self.settled_ns = last if last <= now_ns else growth.NOTHING_NS
         if from_ns == growth.NOTHING_NS:
-            self.bring(frame, frame.columns, self.limit)
+            self.rest(frame)
             return
         self._highest = max(self._highest if known else 0.0, highest(counter.value[known:count]))
         scale = (self._highest, counter.top, counter.role)
@@ -64,6 +64,13 @@ class ChartRow(AreaRow):
             series = (counter.start_ns, counter.t_ns, counter.value)
             edges = frame.times[low : limit + 1]
             self._heights += tail.heights(series, counter.kind, self._top, edges, now_ns)
+            if now_ns < last and count == len(counter.t_ns) and limit == frame.reach(last):
+                # Probes are read a moment after the prover. What is left of the sample most often changes
+                # nothing: the mean goes from what it is now to what it will be.
+                at_end = tail.heights(
+                    series, counter.kind, self._top, frame.times[limit - 1 : limit + 1], last
+                )
+                self.settled_ns = now_ns if at_end == self._heights[-1:] else growth.NOTHING_NS
         self.bring(frame, low, limit)
 
     def write(self, frame: Frame, low: int) -> None:
