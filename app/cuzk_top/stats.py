@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import stages
 from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
 from cuzk_top.proofs import covered
 from cuzk_top.rows import Spans
@@ -24,6 +25,7 @@ FEW = 64
 """So many spans are gone through more quickly without numpy."""
 PROOF = "prove"
 """Name of the span around one whole proof."""
+PROOF_LANE = stages.lane_of(PROOF)
 
 
 def clipped(row: RowData, now_ns: int) -> Spans:
@@ -157,8 +159,10 @@ def proof_rows(snapshot: Snapshot) -> Iterator[ProofRow]:
     now, numbers = snapshot.now_ns, proof_names(snapshot.session)
     around: dict[int, list[tuple[Int64s, Int64s]]] = {}
     for row in snapshot.rows:  # of a track, the outer ones first
+        if row.lane.key != PROOF_LANE:
+            continue
         opened = row.open if row.open is not None and row.open.name == PROOF else None
-        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
+        # A row of that lane may be of other spans: a look at the first few tells whether it holds proofs.
         if opened is None and not named(row.columns.name[:64], numbers).any():
             continue
         starts, ends, finished = begun(row, now)

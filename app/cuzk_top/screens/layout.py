@@ -182,8 +182,8 @@ def _changed(before: Snapshot, after: Snapshot) -> set[int] | None:
 
 
 def _same_first(old: RowData, new: RowData) -> bool:
-    """Whether the first spans of a row have the same name, or begin at the same moment: then they are the same
-    one, or at least of the same thread, which is all that their name is asked for.
+    """Whether the first spans of a row have the same name, or begin at the same moment: then they are one, or
+    at least of one thread, which is all that the name is asked for.
     """
     was, now = old.columns, new.columns
     if len(was) and (was is now or (len(now) and was.start_ns.item(0) == now.start_ns.item(0))):
