@@ -95,10 +95,6 @@ class AreaRow:
         """Write the content of the columns from `low` up to `limit`; `low` is below it."""
         raise NotImplementedError
 
-    def rests(self, source: object, place: object, now_ns: int) -> bool:
-        """Whether nothing but the ground may be another than in the last frame."""
-        return self.source is source and self.place is place and now_ns >= self.settled_ns
-
     def rest(self, frame: Frame) -> None:
         """Bring the line up to date where nothing but the ground may be another."""
         if self._ground is frame.ground:

@@ -66,7 +66,13 @@ class Areas:
         up to date by now.
         """
         row = self._rows.get(name)
-        if row is None or row.line is not line or not row.rests(source, self._place, now_ns):
+        if (
+            row is None
+            or row.source is not source
+            or row.place is not self._place
+            or row.line is not line
+            or now_ns < row.settled_ns
+        ):
             return False
         row.rest(self._frame)
         return True

@@ -35,6 +35,12 @@ class CellLine:
         """Write characters of one cell each from cell `x` on; those that stand there already are left."""
         glyphs, styles = self.glyphs, self.styles
         low, high = x, x + len(text)
+        if high - low == 1:
+            if styles[x] is not style or glyphs[x] != text:
+                glyphs[x], styles[x] = text, style
+                self.fresh.append((x, text, style))
+                self._strip = None
+            return
         while low < high and styles[low] is style and glyphs[low] == text[low - x]:
             low += 1
         if low == high:

@@ -44,6 +44,8 @@ class LaneRow(AreaRow):
         self._sources: tuple[RowData, ...] = ()
         self._seen: list[Seen] = []
         self._fills: dict[str, Fill] = {}
+        self._shares: dict[tuple[str, str, str, int], tuple[str, Style]] = {}
+        """How a cell of two fills looks, by both, the ground, and where they meet."""
         self._cells = Lists.blank(0)
         self._kept = 0
         """Columns whose runs are known: those before hold the cells of the last frame."""
@@ -176,13 +178,19 @@ class LaneRow(AreaRow):
         under = frame.ground.surfaces[column]
         front = self._labels.role(left[column]) if left[column] != BLANK else under
         back = self._labels.role(right[column]) if right[column] != BLANK else under
+        key = (front, back, under, split[column])
+        found = self._shares.get(key)
+        if found is None:
+            found = self._shares[key] = self._share(*key)
+        self.line.fill(self.x + column, *found)
+
+    def _share(self, front: str, back: str, under: str, split: int) -> tuple[str, Style]:
+        """The character and the style of a cell of two fills, of which `under` is none."""
         for role in (front, back):
             pattern = self._theme.pattern(role) if role != under else " "
             if pattern != " ":  # a fill without a colour of its own has no partial block: it keeps the cell
-                self.line.fill(self.x + column, pattern, self._pen(role, under))
-                return
-        glyph = self._theme.glyphs.eighths[split[column]]
-        self.line.fill(self.x + column, glyph, self._pen(front, back))
+                return pattern, self._pen(role, under)
+        return self._theme.glyphs.eighths[split], self._pen(front, back)
 
     def _stretch(self, column: int) -> tuple[int, int, str]:
         """Where the merged spans around a column begin and end, and what is written over them."""

@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzk_top import viewport
-from cuzk_top.model import CounterData, Session, Snapshot
+from cuzk_top.model import Session, Snapshot
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.lanes import OF_SPANS, DisplayRow
 from cuzk_top.screens.layout import Layout
@@ -117,12 +117,12 @@ class Timeline(Widget):
         elif scene.numbers is not self._numbers:
             self._number(layout, scene.numbers, self._numbers)
         self._numbers = scene.numbers
-        lines += [self._lane(scene, row) for row in layout.rows]
+        lines += self._lanes(scene)
         if not layout.compact and layout.counters:
             lines.append(
                 self._words("counters", layout.shape, lambda: axis_lines.counters_title(layout, self._theme))
             )
-        lines += [self._counter(scene, counter) for counter in layout.counters]
+        lines += self._counters(scene)
         self._show(lines)
 
     def say(self, lines: list[Line], width: int) -> None:
@@ -208,17 +208,26 @@ class Timeline(Widget):
         )
         return line
 
+    def _lanes(self, scene: Scene) -> list[CellLine]:
+        """The lines of all rows, brought up to date."""
+        insight, now = scene.insight, scene.snapshot.now_ns
+        known, rests = self._lines, self._areas.rests
+        lines: list[CellLine] = []
+        for row in scene.layout.rows:
+            line = known.get(row.key) or self._line(row.key)
+            if not rests(row.key, line, row if row.kind in OF_SPANS else insight, now):
+                self._cells(scene, row, line)
+            lines.append(line)
+        return lines
+
     def _cells(self, scene: Scene, row: DisplayRow, line: CellLine) -> None:
         """What is under the axis."""
-        name, now, x = row.key, scene.snapshot.now_ns, scene.layout.label_width
-        areas, of_spans = self._areas, row.kind in OF_SPANS
-        if areas.rests(name, line, row if of_spans else scene.insight, now):
-            return
+        areas, now, x = self._areas, scene.snapshot.now_ns, scene.layout.label_width
         if row.missing and row.empty:
-            areas.words(name, line, x, row, row.missing)
+            areas.words(row.key, line, x, row, row.missing)
         elif row.kind == "spans":
             areas.lane(row, line, x, now)
-        elif of_spans:
+        elif row.kind in OF_SPANS:
             theme, session = self._theme, scene.snapshot.session
             areas.folded(
                 row,
@@ -232,7 +241,7 @@ class Timeline(Widget):
                 ),
             )
         else:
-            areas.painted(name, line, x, scene.insight, lambda at: self._told(scene, row, at))
+            areas.painted(row.key, line, x, scene.insight, lambda at: self._told(scene, row, at))
 
     def _told(self, scene: Scene, row: DisplayRow, edges: Int64s) -> Cells:
         """The cells of a row that the analysis gives."""
@@ -271,22 +280,21 @@ class Timeline(Widget):
         """Write words into the line of that name."""
         self._line(name).put(words.start, words.to(words.width).segments)
 
-    def _lane(self, scene: Scene, row: DisplayRow) -> CellLine:
-        line = self._line(row.key)
-        self._cells(scene, row, line)
-        return line
-
-    def _counter(self, scene: Scene, counter: CounterData) -> CellLine:
-        x, now = scene.layout.label_width, scene.snapshot.now_ns
-        name, areas = f"counter {counter.key}", self._areas
-        line = self._line(name)
-        if areas.rests(name, line, counter, now):
-            return line
-        if counter.missing is not None:
-            areas.words(name, line, x, counter, f"no data: {counter.missing}")
-        else:
-            areas.chart(counter, line, x, now)
-        return line
+    def _counters(self, scene: Scene) -> list[CellLine]:
+        """The lines of all counters, brought up to date."""
+        x, now, areas = scene.layout.label_width, scene.snapshot.now_ns, self._areas
+        lines: list[CellLine] = []
+        for counter in scene.layout.counters:
+            name = f"counter {counter.key}"
+            line = self._line(name)
+            if areas.rests(name, line, counter, now):
+                pass
+            elif counter.missing is not None:
+                areas.words(name, line, x, counter, f"no data: {counter.missing}")
+            else:
+                areas.chart(counter, line, x, now)
+            lines.append(line)
+        return lines
 
 
 _NONE = Numbers()
