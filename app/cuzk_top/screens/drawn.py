@@ -17,8 +17,8 @@ from cuzk_top.screens import gaps, navigation, panes, placing
 from cuzk_top.screens.analysis import NO_INSIGHT, Analyse, Analyst, Insight
 from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Arranger, Layout
-from cuzk_top.screens.pace import Pace
-from cuzk_top.screens.tables import NO_FIGURES, Figures, Tables
+from cuzk_top.screens.pace import Beat, Pace
+from cuzk_top.screens.tables import Picture, Tables
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
 from cuzk_top.widgets.brush import Brush
@@ -28,20 +28,11 @@ from cuzk_top.widgets.paint import Line
 from cuzk_top.widgets.panel import Panel
 from cuzk_top.widgets.timeline import Scene, Timeline
 
-FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
-TABLE_NS = 2_000_000_000
-"""The stage table while a session runs; it is many lines of figures."""
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
-INLINE_SPANS = 50_000
-"""Figures of more spans are computed in a thread: they would take longer than a frame may."""
-FIGURES_REST = 20
-"""While live, the thread rests so many times as long as it worked."""
-TABLE_REST = 100
-"""The same of a stage table, in a thread or not: a hundredth of a core."""
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
@@ -77,17 +68,12 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """Height that the time area was given."""
         self._text_due_ns = 0
         self._facts = controls.facts()
-        self._figures = NO_FIGURES
-        self._tables = Tables()
-        self._figured: tuple[object, ...] | None = None
-        self._figures_due_ns = 0
-        self._table_of: tuple[int, int] | None = None
-        self._table_due_ns = 0
-        self._computing = False
+        self._tables = Tables(clock)
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = view is not None
         self._pace = Pace()
+        self._beat: Beat | None = None
         self._fitted = False
         """A live session that has ended is fitted once; then the user has the window."""
         self.header = Header(theme)
@@ -107,8 +93,12 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         yield self.prompt
 
     def on_mount(self) -> None:
-        self.set_interval(FRAME_S, self._frame)
+        self._beat = Beat(self._frame)
         self.tick(True)
+
+    def on_unmount(self) -> None:
+        if self._beat is not None:
+            self._beat.stop()
 
     def on_resize(self) -> None:
         self.tick(True)
@@ -121,8 +111,13 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def _frame(self) -> None:
         """The timer's tick. Keys do not wait for it. Without a terminal no time is worth saving."""
-        if self.app.is_headless or self._pace.due(time.thread_time()):
-            self.tick()
+        if self._closing:
+            return
+        try:
+            if self.app.is_headless or self._pace.due(time.thread_time()):
+                self.tick()
+        except Exception as error:  # as Textual does with those of its own timers: it ends, and says why
+            self.app._handle_exception(error)
 
     def tick(self, force: bool = False) -> None:
         """One frame, or nothing if nothing changed. `force` also renews the figures."""
@@ -163,8 +158,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if due:
             self._text_due_ns = now + TEXT_NS
             self._facts = self.controls.facts()
-            self._compute_figures(layout, now)
-        numbers, measured = self._figures.numbers, self._facts.measured
+            self._renew_figures(layout)
+        numbers, measured = self._tables.figures.numbers, self._facts.measured
         self._brush.take()
         self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured, insight))
         if due:
@@ -172,49 +167,20 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._words(layout)
         self._brush.lay_down()
 
-    def _compute_figures(self, layout: Layout, now: int) -> None:
-        """Renew the figures if they are of another moment or window; those of large traces in a thread."""
-        moment = (self.data.revision, self.data.now_ns)
-        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight)
-        running = self.controls.mode == "live" and not self.data.ended
-        # While a session runs, a table that is not on the screen is left as it is.
-        rests = running and (self.tab != "stages" or now < self._table_due_ns)
-        holds = self._table_of is not None and (rests or self._table_of == moment)
-        table = self._figures.table if holds else None
-        if key == self._figured and holds:
-            return
-        if self.data.spans <= INLINE_SPANS:
-            self._figured = key
-            self._figures = self._tables.at(self.data, self.view, layout, self.insight, table)
-            self._tabled(moment, now, holds)
-        elif not self._computing and now >= self._figures_due_ns:
-            self._computing = True
-            data, view, insight = self.data, self.view, self.insight
+    def _renew_figures(self, layout: Layout) -> None:
+        """Those of this moment; of large traces they come later."""
+        picture = Picture(self.data, self.view, layout, self.insight)
+        work = self._tables.renew(picture, self.controls.mode == "live", self.tab == "stages")
+        if work is not None:
+            self.run_worker(
+                lambda: self.app.call_from_thread(self._figures_came, work()), thread=True, group="figures"
+            )
 
-            def work() -> None:
-                figures = self._tables.at(data, view, layout, insight, table)
-                self.app.call_from_thread(arrive, figures)
-
-            def arrive(figures: Figures) -> None:
-                self._computing = False
-                self._figured, self._figures = key, figures
-                self._tabled(moment, now, holds)
-                done = self._clock()
-                # The table has a rest of its own; the other figures need not wait for that.
-                resting = self.controls.mode == "live" and holds
-                self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
-                # The numbers are in the next frame; the words wait for their time, unless the table is new.
-                self._drawn = None
-                if not holds:
-                    self._text_due_ns = 0
-
-            self.run_worker(work, thread=True, group="figures")
-
-    def _tabled(self, moment: tuple[int, int], now: int, held: bool) -> None:
-        """Remember of which moment a new stage table is, and when the next is due."""
-        if not held:
-            done = self._clock()
-            self._table_of, self._table_due_ns = moment, max(now + TABLE_NS, done + TABLE_REST * (done - now))
+    def _figures_came(self, arrive: Callable[[], bool]) -> None:
+        """The numbers are in the next frame; the words wait for their time, unless the stage table is new."""
+        self._drawn = None
+        if arrive():
+            self._text_due_ns = 0
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -253,7 +219,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         shown = panes.Shown(
-            self.data, self.view, self.tab, self.insight, self._figures.table, self.controls.lines()
+            self.data, self.view, self.tab, self.insight, self._tables.figures.table, self.controls.lines()
         )
         words, lines = panes.status(shown, layout), panes.body(shown, layout, self.skin)
         size = (width, layout.panel_height + 1)

@@ -1,8 +1,9 @@
-"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table."""
+"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table. When they are
+renewed, and where: those of large traces in a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cuzk_top.model import Snapshot
@@ -13,31 +14,101 @@ from cuzk_top.stage_table import Stage, stage_table
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.timeline import Numbers
 
+TABLE_NS = 2_000_000_000
+"""The stage table while a session runs; it is many lines of figures."""
+INLINE_SPANS = 50_000
+"""Figures of more spans are computed in a thread: they would take longer than a frame may."""
+FIGURES_REST = 20
+"""While live, the thread rests so many times as long as it worked."""
+TABLE_REST = 100
+"""The same of a stage table, in a thread or not: a hundredth of a core."""
+
 
 class Figures(NamedTuple):
-    """What is computed at most twice a second, and in the background for large traces."""
+    """What is computed at most twice a second."""
 
     numbers: dict[str, Numbers]
     table: Sequence[Stage]
 
 
-NO_FIGURES = Figures({}, ())
+class Picture(NamedTuple):
+    """What the figures are of."""
+
+    data: Snapshot
+    view: ViewState
+    layout: Layout
+    insight: Insight
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """What a stage table is of."""
+        return self.data.revision, self.data.now_ns
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Another one whenever the figures may be."""
+        layout = self.layout
+        return self.moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight
 
 
 class Tables:
-    """Computes figures from moment to moment. One thread at a time."""
+    """Keeps the figures of one screen. `clock` gives monotonic nanoseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.figures = Figures({}, ())
+        self._clock = clock
         self._numbers = NumbersColumn()
+        self._key: tuple[object, ...] | None = None
+        self._due_ns = 0
+        self._table_of: tuple[int, int] | None = None
+        self._table_due_ns = 0
+        self._computing = False
 
-    def at(
-        self,
-        snapshot: Snapshot,
-        view: ViewState,
-        layout: Layout,
-        insight: Insight,
-        table: Sequence[Stage] | None,
-    ) -> Figures:
-        """All figures of a moment; a stage table that still holds is passed in."""
-        numbers = self._numbers.at(snapshot, view, layout, insight)
-        return Figures(numbers, stage_table(snapshot) if table is None else table)
+    def renew(
+        self, picture: Picture, live: bool, stages_shown: bool
+    ) -> Callable[[], Callable[[], bool]] | None:
+        """Renew the figures if they are of another moment or window. Where that takes long, what a thread is
+        to do is given instead; what comes of it is to be called where this was: it takes the figures in, and
+        says whether the stage table is a new one.
+        """
+        now, running = self._clock(), live and not picture.data.ended
+        # While a session runs, a table that is not on the screen is left as it is.
+        rests = running and (not stages_shown or now < self._table_due_ns)
+        holds = self._table_of is not None and (rests or self._table_of == picture.moment)
+        if picture.key == self._key and holds:
+            return None
+        table = self.figures.table if holds else None
+        if picture.data.spans <= INLINE_SPANS:
+            self._take(picture, self._compute(picture, table), now, holds)
+            return None
+        if self._computing or now < self._due_ns:
+            return None
+        self._computing = True
+
+        def work() -> Callable[[], bool]:
+            figures = self._compute(picture, table)
+
+            def arrive() -> bool:
+                self._computing = False
+                self._take(picture, figures, now, holds)
+                done = self._clock()
+                # The table has a rest of its own; the other figures need not wait for that.
+                self._due_ns = done + FIGURES_REST * (done - now) if live and holds else done
+                return not holds
+
+            return arrive
+
+        return work
+
+    def _compute(self, picture: Picture, table: Sequence[Stage] | None) -> Figures:
+        """All figures of a moment; a stage table that still holds is passed in. One thread at a time."""
+        numbers = self._numbers.at(*picture)
+        return Figures(numbers, stage_table(picture.data) if table is None else table)
+
+    def _take(self, picture: Picture, figures: Figures, began_ns: int, held: bool) -> None:
+        """Exchange the figures; of a new stage table also remember its moment, and when the next is due."""
+        self._key, self.figures = picture.key, figures
+        if not held:
+            done = self._clock()
+            rest = done + TABLE_REST * (done - began_ns)
+            self._table_of, self._table_due_ns = picture.moment, max(began_ns + TABLE_NS, rest)

@@ -27,6 +27,7 @@ class ChartRow(AreaRow):
         super().__init__(line, x)
         self._glyphs = theme.glyphs.charts
         self._pen = pen
+        self._counter: CounterData | None = None
         self._seen: Seen | None = None
         self._highest = 0.0
         self._scale: object = None
@@ -41,10 +42,12 @@ class ChartRow(AreaRow):
         seen = Seen(counter.start_ns[:count], counter.t_ns, None, now_ns)
         from_ns = growth.ALL_NS
         known = 0
-        if self._seen is not None and place is self.place:
+        if self._seen is not None and self._counter is not None and place is self.place:
             from_ns = growth.changed_from(self._seen, seen)
             known = len(self._seen.start_ns) if from_ns != growth.ALL_NS else 0
-        self.place, self.source, self._seen = place, counter, seen
+            if from_ns == growth.ALL_NS and now_ns >= self._seen.now_ns:
+                from_ns = min(_differ_from(self._counter, counter, frame.times[0]), self._seen.now_ns)
+        self.place, self.source, self._counter, self._seen = place, counter, counter, seen
         last = counter.t_ns.item(-1) if len(counter.t_ns) else growth.ALL_NS
         self.settled_ns = last if last <= now_ns else growth.NOTHING_NS
         if from_ns == growth.NOTHING_NS:
@@ -98,3 +101,23 @@ def highest(values: rows.Float64s) -> float:
         return max((value for value in values.tolist() if math.isfinite(value)), default=0.0)
     values = values[np.isfinite(values)]
     return float(values.max()) if len(values) else 0.0
+
+
+def _differ_from(before: CounterData, after: CounterData, begin_ns: int) -> int:
+    """The moment from which on two counters differ, as far as can be seen behind `begin_ns`: of some the
+    newest samples are taken back for better ones.
+    """
+    # The last sample that ends before it too: where that is the same, all before it end before it in both.
+    low = max(0, int(before.t_ns.searchsorted(begin_ns, "right")) - 1)
+    high = min(len(before.t_ns), len(after.t_ns))
+    if low >= high:
+        return growth.ALL_NS
+    same = (before.start_ns[low:high] == after.start_ns[low:high]) & (
+        before.t_ns[low:high] == after.t_ns[low:high]
+    )
+    same &= before.value[low:high] == after.value[low:high]
+    first = high if same.all() else low + int(same.argmin())
+    if first == low:
+        return growth.ALL_NS
+    starts = [one.start_ns.item(first) for one in (before, after) if first < len(one.start_ns)]
+    return min(starts, default=growth.NOTHING_NS)
