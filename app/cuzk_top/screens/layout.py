@@ -131,7 +131,10 @@ class Arranger:
         changed = _changed(before, snapshot) if before is not None and key == self._key else None
         if changed is None or before is None:
             self._key = key
-            self._layout = layout = arrange(snapshot, view, width, height, insight)
+            layout = arrange(snapshot, view, width, height, insight)
+            if layout is not None and self._layout is not None:
+                layout = _kept(self._layout, layout)
+            self._layout = layout
             at = {id(row): place for place, row in enumerate(snapshot.rows)}
             rows = layout.rows if layout is not None else ()
             self._places = [tuple(at[id(source)] for source in row.sources) for row in rows]
@@ -155,6 +158,23 @@ class Arranger:
         if rows is layout.rows and counters is layout.counters:
             return layout
         return replace(layout, rows=rows, counters=counters)
+
+
+def _kept(old: Layout, new: Layout) -> Layout:
+    """The new layout with what is the same in the old one: a newer insight seldom brings other rows."""
+    if len(old.rows) == len(new.rows):
+        rows = tuple(was if was == now else now for was, now in zip(old.rows, new.rows, strict=True))
+        new = replace(new, rows=rows)
+    same = replace(new, rows=old.rows, counters=old.counters, shape=old.shape) == old
+    if same and _looks(old) == _looks(new):
+        return replace(new, shape=old.shape)
+    return new
+
+
+def _looks(layout: Layout) -> list[object]:
+    """All of the rows and counters but their spans and samples."""
+    rows = [(row._replace(sources=()), row.empty) for row in layout.rows]
+    return [*rows, *((counter.key, counter.label, counter.missing) for counter in layout.counters)]
 
 
 def _changed(before: Snapshot, after: Snapshot) -> set[int] | None:

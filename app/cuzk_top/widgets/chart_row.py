@@ -68,13 +68,21 @@ class ChartRow(AreaRow):
             edges = frame.times[low : limit + 1]
             self._heights += tail.heights(series, counter.kind, self._top, edges, now_ns)
             if now_ns < last and count == len(counter.t_ns) and limit == frame.reach(last):
-                # Probes are read a moment after the prover. What is left of the sample most often changes
-                # nothing: the mean goes from what it is now to what it will be.
-                at_end = tail.heights(
-                    series, counter.kind, self._top, frame.times[limit - 1 : limit + 1], last
-                )
-                self.settled_ns = now_ns if at_end == self._heights[-1:] else growth.NOTHING_NS
+                self.settled_ns = now_ns if self._ends_as_it_is(frame, counter, now_ns) else growth.NOTHING_NS
         self.bring(frame, low, limit)
+
+    def _ends_as_it_is(self, frame: Frame, counter: CounterData, now_ns: int) -> bool:
+        """Whether what is still to come of the last sample, all in the last column, changes nothing there.
+
+        Probes are read a moment after the prover, so their samples end a moment after now. The column's
+        height goes from what it is to what it will be: where these are the same it stays.
+        """
+        edges = frame.times[len(self._heights) - 1 : len(self._heights) + 1]
+        if counter.start_ns.item(-1) <= edges[0] < now_ns:
+            return True  # it has the column for itself
+        series = (counter.start_ns, counter.t_ns, counter.value)
+        at_end = tail.heights(series, counter.kind, self._top, edges, counter.t_ns.item(-1))
+        return at_end == self._heights[-1:]
 
     def write(self, frame: Frame, low: int) -> None:
         """Columns of one height together."""
