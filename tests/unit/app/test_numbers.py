@@ -20,7 +20,7 @@ from cuzk_top.viewport import ViewState, Window
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_kept_numbers_are_those_found_afresh(data: st.DataObject) -> None:
-    """Through the real store: spans and samples that come, also late, that are dropped, and a head that moves."""
+    """Through the real store: spans and samples that come, also late, or are dropped; and a moving head."""
     few = data.draw(st.sampled_from([0, 40]))
     prover = Prover(Store(few * ROW_BYTES) if few else Store())
     arranger, column = Arranger(), NumbersColumn()
