@@ -7,6 +7,7 @@ place have what they share in common without a look at it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cuzk_top.model import RowData
@@ -53,6 +54,21 @@ class Seen:
         if count and self.start_ns.item(count - 1) >= self.now_ns:
             count = int(self.start_ns.searchsorted(self.now_ns, "left"))
         return min(self.end_ns.item(count - 1), self.now_ns) if count else None
+
+
+def settled(seen: Iterable[Seen]) -> int:
+    """The moment from which on these look as they do now as long as nothing comes, or `NOTHING_NS` where
+    time itself still changes them.
+    """
+    last = ALL_NS
+    for one in seen:
+        if one.open_ns is not None:
+            return NOTHING_NS
+        if len(one.end_ns):
+            last = max(last, one.end_ns.item(-1) + 1)
+            if last > one.now_ns:
+                return NOTHING_NS
+    return last
 
 
 def only_grew(before: Seen, after: Seen) -> bool:

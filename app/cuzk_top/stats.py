@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import stages
 from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
 from cuzk_top.proofs import covered
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
 
 Int64s = NDArray[np.int64]
+FEW = 64
+"""So many spans are gone through more quickly without numpy."""
 PROOF = "prove"
 """Name of the span around one whole proof."""
+PROOF_LANE = stages.lane_of(PROOF)
 
 
 def clipped(row: RowData, now_ns: int) -> Spans:
@@ -45,30 +50,47 @@ def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) ->
     end_ns = min(end_ns, now_ns)
     if end_ns <= begin_ns:
         return 0
-    by_track: dict[int, tuple[list[Int64s], list[Int64s]]] = {}
+    by_track: dict[int, list[tuple[Int64s, Int64s]]] = {}
     for row in rows:
         spans = clipped(row, now_ns)
-        low = int(np.searchsorted(spans.end_ns, begin_ns, "right"))
-        high = int(np.searchsorted(spans.start_ns, end_ns, "left"))
-        starts, ends = by_track.setdefault(row.track, ([], []))
+        low = int(spans.end_ns.searchsorted(begin_ns, "right"))
+        high = int(spans.start_ns.searchsorted(end_ns, "left"))
+        parts = by_track.setdefault(row.track, [])
         if high > low:
-            starts.append(spans.start_ns[low:high])
-            ends.append(spans.end_ns[low:high])
+            parts.append((spans.start_ns[low:high], spans.end_ns[low:high]))
         if spans.open_ns is not None and spans.open_ns < end_ns:
-            starts.append(np.array([spans.open_ns], dtype=np.int64))
-            ends.append(np.array([now_ns], dtype=np.int64))
-    return sum(
-        _union(np.concatenate(s), np.concatenate(e), begin_ns, end_ns) for s, e in by_track.values() if s
-    )
+            parts.append((np.array([spans.open_ns]), np.array([now_ns])))
+    return sum(_union(parts, begin_ns, end_ns) for parts in by_track.values() if parts)
 
 
-def _union(starts: Int64s, ends: Int64s, begin_ns: int, end_ns: int) -> int:
-    """Length of the union of intervals, clipped to ``[begin_ns, end_ns)``."""
+def _union(parts: Sequence[tuple[Int64s, Int64s]], begin_ns: int, end_ns: int) -> int:
+    """Length of the union of intervals, clipped to ``[begin_ns, end_ns)``; those of a part do not overlap."""
+    if len(parts) == 1:
+        starts, ends = parts[0]
+        beyond = max(0, begin_ns - starts.item(0)) + max(0, ends.item(-1) - end_ns)
+        return int((ends - starts).sum()) - beyond
+    if sum(len(starts) for starts, _ in parts) <= FEW:
+        return _few_union(parts, begin_ns, end_ns)
+    starts, ends = (np.concatenate(sides) for sides in zip(*parts, strict=True))
     order = np.argsort(starts, kind="stable")
     starts = np.maximum(starts[order], begin_ns)
     ends = np.minimum(ends[order], end_ns)
     covered = np.concatenate([[begin_ns], np.maximum.accumulate(ends)[:-1]])
     return int(np.maximum(ends - np.maximum(starts, covered), 0).sum())
+
+
+def _few_union(parts: Sequence[tuple[Int64s, Int64s]], begin_ns: int, end_ns: int) -> int:
+    """`_union` by a loop."""
+    pairs: list[tuple[int, int]] = []
+    for starts, ends in parts:
+        pairs += zip(starts.tolist(), ends.tolist(), strict=True)
+    pairs.sort()
+    busy, reached = 0, begin_ns
+    for start, end in pairs:
+        if end > reached:
+            busy += min(end, end_ns) - max(start, reached)
+            reached = min(end, end_ns)
+    return busy
 
 
 def count_in(row: RowData, begin_ns: int, end_ns: int, now_ns: int) -> int:
@@ -83,18 +105,30 @@ def count_in(row: RowData, begin_ns: int, end_ns: int, now_ns: int) -> int:
 def last_duration(rows: Sequence[RowData], now_ns: int) -> int | None:
     """Duration of the span that began last and lies in no other of these rows; None without spans."""
     lasts: list[tuple[int, int, int]] = []
-    for row in sorted(rows, key=lambda row: row.depth):
-        spans = clipped(row, now_ns)
-        if not spans.total:
+    for row in sorted(rows, key=_depth):
+        last = _last(clipped(row, now_ns))
+        if last is None:
             continue
-        index = np.array([spans.total - 1], dtype=np.int64)
-        start, end = int(spans.starts(index)[0]), int(spans.ends(index)[0])
+        start, end = last
         if not any(track == row.track and s <= start and end <= e for track, s, e in lasts):
             lasts.append((row.track, start, end))
     if not lasts:
         return None
     _, start, end = max(lasts, key=lambda last: last[1])
     return end - start
+
+
+_depth = attrgetter("depth")
+
+
+def _last(spans: Spans) -> tuple[int, int] | None:
+    """Start and end of the span that began last; an empty one is given one nanosecond."""
+    if spans.open_ns is not None:
+        return spans.open_ns, spans.now_ns
+    if not len(spans.start_ns):
+        return None
+    start = spans.start_ns.item(-1)
+    return start, max(start + 1, min(spans.end_ns.item(-1), spans.now_ns))
 
 
 def proof_names(session: Session) -> list[int]:
@@ -125,8 +159,10 @@ def proof_rows(snapshot: Snapshot) -> Iterator[ProofRow]:
     now, numbers = snapshot.now_ns, proof_names(snapshot.session)
     around: dict[int, list[tuple[Int64s, Int64s]]] = {}
     for row in snapshot.rows:  # of a track, the outer ones first
+        if row.lane.key != PROOF_LANE:
+            continue
         opened = row.open if row.open is not None and row.open.name == PROOF else None
-        # All spans of a row are of one lane, so a look at the first few tells whether it holds proofs.
+        # A row of that lane may be of other spans: a look at the first few tells whether it holds proofs.
         if opened is None and not named(row.columns.name[:64], numbers).any():
             continue
         starts, ends, finished = begun(row, now)

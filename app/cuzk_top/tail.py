@@ -20,9 +20,11 @@ from cuzk_top.rows import BLANK, EIGHTHS, SOURCE_SHIFT, Cells, Float64s
 from cuzk_top.viewport import Int64s
 
 MOST_COLUMNS = 24
-"""Of more columns numpy computes the cells."""
+"""Of more columns numpy computes the cells, unless only a few spans touch them."""
+FEW_SPANS = 32
+"""The loop goes from one begin or end to the next."""
 MOST_SPANS = 1_500
-"""The same where more spans touch them: only a few of a column's are looked at."""
+"""Where more spans touch few columns numpy computes these too: only a few of a column's are looked at."""
 MOST_SAMPLES = 64
 """The same of a counter's samples, which all count."""
 
@@ -70,15 +72,20 @@ def cells(sources: Sequence[Seen], edges: list[int], inner: bool) -> Lists:
     columns = len(edges) - 1
     if columns <= 0:
         return Lists.blank(0)
-    if columns <= MOST_COLUMNS:
-        parts = [touching(source, edges[0], edges[-1]) for source in sources]
-        if all(part is not None for part in parts):
-            under: Lists | None = None
-            for number, part in enumerate(parts):
-                if part is not None and part.starts:
-                    over = _few(part, edges, number << SOURCE_SHIFT, inner)
-                    under = over if under is None else _overlay(under, over)
-            return Lists.blank(columns) if under is None else under
+    most = MOST_SPANS if columns <= MOST_COLUMNS else FEW_SPANS
+    parts: list[Touching] = []
+    for source in sources:
+        part = touching(source, edges[0], edges[-1], most)
+        if part is None:
+            break
+        parts.append(part)
+    else:
+        under: Lists | None = None
+        for number, part in enumerate(parts):
+            if part.starts:
+                over = _few(part, edges, number << SOURCE_SHIFT, inner)
+                under = over if under is None else _overlay(under, over)
+        return Lists.blank(columns) if under is None else under
     drawn, times = rows.blank(columns), np.array(edges, np.int64)
     for number, source in enumerate(sources):
         spans = source.spans()
@@ -122,17 +129,20 @@ class Touching(NamedTuple):
         return low, high if high > low else low + 1
 
 
-def touching(source: Seen, begin_ns: int, finish_ns: int) -> Touching | None:
-    """The spans that touch ``[begin_ns, finish_ns)`` up to now; None if they are too many for a loop."""
+def touching(source: Seen, begin_ns: int, finish_ns: int, most: int = MOST_SPANS) -> Touching | None:
+    """The spans that touch ``[begin_ns, finish_ns)`` up to now; None if they are more than `most`."""
     start_ns, end_ns, now = source.start_ns, source.end_ns, source.now_ns
-    low = int(end_ns.searchsorted(begin_ns, "right"))
-    if low and start_ns.item(low - 1) == begin_ns:
-        low = int(start_ns.searchsorted(begin_ns, "left"))  # empty ones, where the columns begin
-    high = low + int(start_ns[low:].searchsorted(min(finish_ns, now), "left"))
-    if high - low > MOST_SPANS:
-        return None
-    starts: list[int] = start_ns[low:high].tolist()
-    ends: list[int] = end_ns[low:high].tolist()
+    low = len(end_ns)
+    starts: list[int] = []
+    ends: list[int] = []
+    if low and (end_ns.item(low - 1) > begin_ns or start_ns.item(low - 1) >= begin_ns):
+        low = int(end_ns.searchsorted(begin_ns, "right"))
+        if low and start_ns.item(low - 1) == begin_ns:
+            low = int(start_ns.searchsorted(begin_ns, "left"))  # empty ones, where the columns begin
+        high = low + int(start_ns[low:].searchsorted(min(finish_ns, now), "left"))
+        if high - low > most:
+            return None
+        starts, ends = start_ns[low:high].tolist(), end_ns[low:high].tolist()
     if source.open_ns is not None and source.open_ns < min(finish_ns, now):
         starts.append(source.open_ns)
         ends.append(now)
@@ -142,26 +152,33 @@ def touching(source: Seen, begin_ns: int, finish_ns: int) -> Touching | None:
 def _few(spans: Touching, edges: list[int], offset: int, inner: bool) -> Lists:
     """`rows.cells` by a loop over columns; see there for who owns a cell."""
     starts, base = spans.starts, spans.first + offset
-    cells = Lists.blank(len(edges) - 1)
+    columns = len(edges) - 1
+    cells = Lists.blank(columns)
     left, right, split, merged = cells
     drawn: set[int] = set()
     started = bisect_left(starts, edges[0])
     ends, now_ns = spans.ends, spans.now_ns
-    finish = edges[0]
-    for column in range(len(left)):
-        begin, finish = finish, edges[column + 1]
-        first = bisect_right(ends, begin)
-        first = min(first, started)
+    following = 0
+    while following < columns:
+        column = following
+        begin, finish = edges[column], edges[column + 1]
+        first = min(bisect_right(ends, begin), started)
         before, started = started, bisect_left(starts, finish, started)
         merged[column] = started - before
-        if begin >= now_ns or started <= first:
+        if begin >= now_ns:
+            break
+        following += 1
+        if started <= first:  # on to where the next one begins
+            following = columns if started == len(starts) else bisect_right(edges, starts[started]) - 1
             continue
         if not column and not inner and first < before:
             merged[0] += 1  # it began before the window
         owner = _owner(spans, first, started - 1, begin, finish)
         low, high = spans.eighths(owner, begin, finish)
         if low == 0 and high == EIGHTHS:
-            left[column] = owner + base
+            # So it has the columns up to the one in which it ends.
+            following = max(following, bisect_right(edges, spans.shown(owner)[1]) - 1)
+            left[column:following] = [owner + base] * (following - column)
         elif low == 0:
             left[column], split[column] = owner + base, high
             if owner + 1 < started:
@@ -259,6 +276,9 @@ def _columns(
             continue
         while at < len(measured) and measured[at][1] <= begin:
             at += 1
+        if at < len(measured) and measured[at][0] <= begin and measured[at][1] >= finish:
+            found.append(measured[at][2])
+            continue
         inside: list[tuple[int, float]] = []
         for start, end, value in measured[at:]:
             if start >= finish:

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from cuzk_top import actions, view_file
 from cuzk_top.app import CuzkTop
-from cuzk_top.screens import drawn
+from cuzk_top.screens import tables
 from cuzk_top.screens.help import TextScreen
 from cuzk_top.screens.session import SessionScreen
 from cuzk_top.store import Store
@@ -457,7 +457,7 @@ async def test_names_of_a_traced_process_cannot_steer_the_terminal() -> None:
 
 
 async def test_figures_of_large_traces_come_from_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn, "INLINE_SPANS", 10)
+    monkeypatch.setattr(tables, "INLINE_SPANS", 10)
 
     async def step(pilot: Pilot[str], screen: SessionScreen, _: FakeControls) -> None:
         await screen.workers.wait_for_complete()

@@ -227,7 +227,7 @@ def drawn(cells: Cells, theme: Theme, columns: int, now: int) -> CellLine:
     ground, _ = Grounds(theme, pen).at(Window(0, columns), columns, Axis(1, (), 0), None, now)
     edges = np.arange(columns + 1, dtype=np.int64)
     frame = Frame(Window(0, columns), edges, edges.tolist(), ground)
-    PaintedRow(line, 0, pen).draw(frame, 0, lambda _: list(cells))
+    PaintedRow(line, 0, pen).draw(frame, 0, None, lambda _: list(cells))
     return line
 
 

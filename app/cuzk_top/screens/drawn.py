@@ -17,8 +17,8 @@ from cuzk_top.screens import gaps, navigation, panes, placing
 from cuzk_top.screens.analysis import NO_INSIGHT, Analyse, Analyst, Insight
 from cuzk_top.screens.lanes import DisplayRow
 from cuzk_top.screens.layout import MIN_HEIGHT, MIN_WIDTH, Arranger, Layout
-from cuzk_top.screens.pace import Pace
-from cuzk_top.screens.tables import NO_FIGURES, Figures, compute
+from cuzk_top.screens.pace import Beat, Pace
+from cuzk_top.screens.tables import Picture, Tables
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Mode, ViewState, Window
 from cuzk_top.widgets.brush import Brush
@@ -28,20 +28,11 @@ from cuzk_top.widgets.paint import Line
 from cuzk_top.widgets.panel import Panel
 from cuzk_top.widgets.timeline import Scene, Timeline
 
-FRAME_S = 0.1
 TEXT_NS = 500_000_000
 """Figures and tables change at most twice a second."""
-TABLE_NS = 2_000_000_000
-"""The stage table while a session runs; it is many lines of figures."""
 NOTICE_NS = 5_000_000_000
 NEVER_NS = 1 << 62
 UNDO_DEPTH = 100
-INLINE_SPANS = 50_000
-"""Figures of more spans are computed in a thread: they would take longer than a frame may."""
-FIGURES_REST = 20
-"""While live, the thread rests so many times as long as it worked."""
-TABLE_REST = 100
-"""The same of a stage table, in a thread or not: a hundredth of a core."""
 
 
 class DrawnSession(Screen[None], inherit_bindings=False):
@@ -73,19 +64,16 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         """Earlier views, and in a replay where the play head was."""
         self._drawn: object = None
         self._said: object = None
-        self._sized: Layout | None = None
+        self._sized: int | None = None
+        """Height that the time area was given."""
         self._text_due_ns = 0
         self._facts = controls.facts()
-        self._figures = NO_FIGURES
-        self._figured: tuple[object, ...] | None = None
-        self._figures_due_ns = 0
-        self._table_of: tuple[int, int] | None = None
-        self._table_due_ns = 0
-        self._computing = False
+        self._tables = Tables(clock)
         self._notice = ("", NEVER_NS)
         self.spans_at_pause = 0
         self._placed = view is not None
         self._pace = Pace()
+        self._beat: Beat | None = None
         self._fitted = False
         """A live session that has ended is fitted once; then the user has the window."""
         self.header = Header(theme)
@@ -105,8 +93,12 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         yield self.prompt
 
     def on_mount(self) -> None:
-        self.set_interval(FRAME_S, self._frame)
+        self._beat = Beat(self._frame)
         self.tick(True)
+
+    def on_unmount(self) -> None:
+        if self._beat is not None:
+            self._beat.stop()
 
     def on_resize(self) -> None:
         self.tick(True)
@@ -119,8 +111,13 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def _frame(self) -> None:
         """The timer's tick. Keys do not wait for it. Without a terminal no time is worth saving."""
-        if self.app.is_headless or self._pace.due(time.thread_time()):
-            self.tick()
+        if self._closing:
+            return
+        try:
+            if self.app.is_headless or self._pace.due(time.thread_time()):
+                self.tick()
+        except Exception as error:  # as Textual does with those of its own timers: it ends, and says why
+            self.app._handle_exception(error)
 
     def tick(self, force: bool = False) -> None:
         """One frame, or nothing if nothing changed. `force` also renews the figures."""
@@ -130,8 +127,9 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             # More would only come late: the next tick draws all of it.
             self._drawn, self._text_due_ns = None, 0
             return
+        newest = self.controls.snapshot()
         if not self.view.paused:
-            self.data = self.controls.snapshot()
+            self.data = newest
         playback = self.controls.playback()
         moving = not self.data.ended if playback is None else playback.playing
         insight = self.insight
@@ -150,18 +148,18 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         if now >= self._notice[1]:
             self._notice = ("", NEVER_NS)
         state = (self.data.revision, self.data.now_ns, self.view, width, height, playback, insight)
-        words = (state, self._notice, self.controls.snapshot().spans, len(self.controls.lines()))
+        words = (state, self._notice, newest.spans, len(self.controls.lines())) if due else None
         if state == self._drawn and (not due or (words == self._said and not force)):
             return
         self._drawn = state
         self.frame = layout
-        if self._sized != layout:
+        if self._sized != layout.timeline_height:
             self._resize(layout)
         if due:
             self._text_due_ns = now + TEXT_NS
             self._facts = self.controls.facts()
-            self._compute_figures(layout, now)
-        numbers, measured = self._figures.numbers, self._facts.measured
+            self._renew_figures(layout)
+        numbers, measured = self._tables.figures.numbers, self._facts.measured
         self._brush.take()
         self.timeline.draw(Scene(self.data, self.view, layout, numbers, measured, insight))
         if due:
@@ -169,55 +167,26 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             self._words(layout)
         self._brush.lay_down()
 
-    def _compute_figures(self, layout: Layout, now: int) -> None:
-        """Renew the figures if they are of another moment or window; those of large traces in a thread."""
-        moment = (self.data.revision, self.data.now_ns)
-        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight)
-        running = self.controls.mode == "live" and not self.data.ended
-        # While a session runs, a table that is not on the screen is left as it is.
-        rests = running and (self.tab != "stages" or now < self._table_due_ns)
-        holds = self._table_of is not None and (rests or self._table_of == moment)
-        table = self._figures.table if holds else None
-        if key == self._figured and holds:
-            return
-        if self.data.spans <= INLINE_SPANS:
-            self._figured, self._figures = key, compute(self.data, self.view, layout, self.insight, table)
-            self._tabled(moment, now, holds)
-        elif not self._computing and now >= self._figures_due_ns:
-            self._computing = True
-            # Taken out when used: a worker that is done waits for the garbage collector, and what it could
-            # still reach, all columns of that moment, with it.
-            given, keys = [(self.data, self.view, layout, self.insight, table)], [key]
+    def _renew_figures(self, layout: Layout) -> None:
+        """Those of this moment; of large traces they come later."""
+        picture = Picture(self.data, self.view, layout, self.insight)
+        work = self._tables.renew(picture, self.controls.mode == "live", self.tab == "stages")
+        if work is not None:
+            self.run_worker(
+                lambda: self.app.call_from_thread(self._figures_came, work()), thread=True, group="figures"
+            )
 
-            def work() -> None:
-                figures = compute(*given.pop())
-                self.app.call_from_thread(arrive, figures)
-
-            def arrive(figures: Figures) -> None:
-                self._computing = False
-                self._figured, self._figures = keys.pop(), figures
-                self._tabled(moment, now, holds)
-                done = self._clock()
-                # The table has a rest of its own; the other figures need not wait for that.
-                resting = self.controls.mode == "live" and holds
-                self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
-                self._drawn, self._text_due_ns = None, 0
-
-            self.run_worker(work, thread=True, group="figures")
-
-    def _tabled(self, moment: tuple[int, int], now: int, held: bool) -> None:
-        """Remember of which moment a new stage table is, and when the next is due."""
-        if not held:
-            done = self._clock()
-            self._table_of, self._table_due_ns = moment, max(now + TABLE_NS, done + TABLE_REST * (done - now))
+    def _figures_came(self, arrive: Callable[[], bool]) -> None:
+        """The numbers are in the next frame; the words wait for their time, unless the stage table is new."""
+        self._drawn = None
+        if arrive():
+            self._text_due_ns = 0
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
-        old = self._sized
-        self._sized = layout
+        self._sized = layout.timeline_height
         self.set_class(False, "tiny")
-        if old is None or old.timeline_height != layout.timeline_height:
-            self.timeline.styles.height = layout.timeline_height
+        self.timeline.styles.height = layout.timeline_height
 
     def _too_small(self, width: int, height: int) -> None:
         self.frame, self._sized, self._drawn = None, None, None
@@ -250,7 +219,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         shown = panes.Shown(
-            self.data, self.view, self.tab, self.insight, self._figures.table, self.controls.lines()
+            self.data, self.view, self.tab, self.insight, self._tables.figures.table, self.controls.lines()
         )
         words, lines = panes.status(shown, layout), panes.body(shown, layout, self.skin)
         size = (width, layout.panel_height + 1)

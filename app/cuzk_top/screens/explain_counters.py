@@ -58,7 +58,7 @@ def _told(counter: CounterData, snapshot: Snapshot) -> Entry:
     if not count:
         return Entry(counter.label, f"{counter.kind}: {source(counter.key)}; no sample yet")
     unit = f" {counter.unit}" if counter.unit else ""
-    last, most = float(counter.value[count - 1]), highest(counter, count)
+    last, most = float(counter.value[count - 1]), highest(counter.value[:count])
     sampled = f"{figures.count(count)} sample{'s' if count > 1 else ''}"
     period = int(np.median(counter.t_ns[:count] - counter.start_ns[:count]))
     sampled += f", each of {figures.spaced(period)}" if period else ""

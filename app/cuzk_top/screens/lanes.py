@@ -14,6 +14,8 @@ from cuzk_top.screens.analysis import Insight
 from cuzk_top.viewport import ViewState
 
 Kind = Literal["spans", "letters", "workers", "path", "partitions", "ghost", "stalls"]
+OF_SPANS = ("spans", "letters", "workers")
+"""Those that show spans; the others show what the analysis says."""
 MSM_GROUP = "msm"
 WORKER_SUFFIX = ".worker"
 """Ends the names of spans that the host library's worker threads write."""

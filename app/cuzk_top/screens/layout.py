@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cuzk_top.model import CounterData, Snapshot
+from cuzk_top.model import CounterData, RowData, Snapshot
 from cuzk_top.screens.analysis import NO_INSIGHT, Insight
 from cuzk_top.screens.lanes import DisplayRow, Fold, choose, display_rows, first_name, scroll
 from cuzk_top.viewport import ViewState
@@ -108,12 +108,17 @@ def arrange(
 
 
 class Arranger:
-    """Arranges from frame to frame: most often only spans have come, and all stays where it is."""
+    """Arranges from frame to frame: most often only spans have come, and all stays where it is.
+
+    What has nothing new is the same object as before: the layout, its rows, its counters.
+    """
 
     def __init__(self) -> None:
         self._key: object = None
         self._snapshot: Snapshot | None = None
         self._layout: Layout | None = None
+        self._places: list[tuple[int, ...]] = []
+        """Of each of the layout's rows: which of the snapshot's rows it shows."""
 
     def arrange(
         self, snapshot: Snapshot, view: ViewState, width: int, height: int, insight: Insight
@@ -123,43 +128,84 @@ class Arranger:
             width, height, insight, view.cursor, view.unfolded, view.pinned, view.hidden, view.show_all
         )  # fmt: skip
         before, self._snapshot = self._snapshot, snapshot
-        same = before is not None and key == self._key and _alike(before, snapshot)
-        if same and self._layout is not None and before is not None:
-            self._layout = _renewed(self._layout, before, snapshot)
-        elif not same:
+        changed = _changed(before, snapshot) if before is not None and key == self._key else None
+        if changed is None or before is None:
             self._key = key
-            self._layout = arrange(snapshot, view, width, height, insight)
+            layout = arrange(snapshot, view, width, height, insight)
+            if layout is not None and self._layout is not None:
+                layout = _kept(self._layout, layout)
+            self._layout = layout
+            at = {id(row): place for place, row in enumerate(snapshot.rows)}
+            rows = layout.rows if layout is not None else ()
+            self._places = [tuple(at[id(source)] for source in row.sources) for row in rows]
+        elif self._layout is not None:
+            self._layout = self._renewed(self._layout, before, snapshot, changed)
         return self._layout
 
+    def _renewed(self, layout: Layout, before: Snapshot, after: Snapshot, changed: set[int]) -> Layout:
+        """The same layout of a newer snapshot, in which so many rows are others."""
+        rows, counters = layout.rows, layout.counters
+        if changed:
+            rows = tuple(
+                row
+                if changed.isdisjoint(places)
+                else row._replace(sources=tuple(after.rows[place] for place in places))
+                for row, places in zip(rows, self._places, strict=True)
+            )
+        if before.counters != after.counters:
+            named = {counter.key: counter for counter in after.counters}
+            counters = tuple(named[counter.key] for counter in counters)
+        if rows is layout.rows and counters is layout.counters:
+            return layout
+        return replace(layout, rows=rows, counters=counters)
 
-def _alike(before: Snapshot, after: Snapshot) -> bool:
-    """Whether both have the same rows and counters, up to what is in them."""
+
+def _kept(old: Layout, new: Layout) -> Layout:
+    """The new layout with what is the same in the old one: a newer insight seldom brings other rows."""
+    if len(old.rows) == len(new.rows):
+        rows = tuple(was if was == now else now for was, now in zip(old.rows, new.rows, strict=True))
+        new = replace(new, rows=rows)
+    same = replace(new, rows=old.rows, counters=old.counters, shape=old.shape) == old
+    if same and _looks(old) == _looks(new):
+        return replace(new, shape=old.shape)
+    return new
+
+
+def _looks(layout: Layout) -> list[object]:
+    """All of the rows and counters but their spans and samples."""
+    rows = [(row._replace(sources=()), row.empty) for row in layout.rows]
+    return [*rows, *((counter.key, counter.label, counter.missing) for counter in layout.counters)]
+
+
+def _changed(before: Snapshot, after: Snapshot) -> set[int] | None:
+    """Places of the rows that are other objects; None where the rows and counters are others than what there
+    was, not only what is in them.
+    """
     if len(before.rows) != len(after.rows) or len(before.counters) != len(after.counters):
-        return False
+        return None
     if [device.index for device in before.devices] != [device.index for device in after.devices]:
-        return False
-    return all(
-        old is new
-        or (
-            (old.lane == new.lane and old.track == new.track and old.depth == new.depth)
-            and old.missing == new.missing
-            and first_name(old) == first_name(new)
-        )
-        for old, new in zip(before.rows, after.rows, strict=True)
-    ) and all(
-        old.key == new.key and old.missing == new.missing and old.label == new.label
-        for old, new in zip(before.counters, after.counters, strict=True)
-    )
+        return None
+    for was, now in zip(before.counters, after.counters, strict=True):
+        if was is not now and (was.key, was.missing, was.label) != (now.key, now.missing, now.label):
+            return None
+    changed: set[int] = set()
+    for place, (old, new) in enumerate(zip(before.rows, after.rows, strict=True)):
+        if old is new:
+            continue
+        same = old.track == new.track and old.depth == new.depth and old.missing == new.missing
+        if not same or (old.lane is not new.lane and old.lane != new.lane):
+            return None
+        if not _same_first(old, new):
+            return None
+        changed.add(place)
+    return changed
 
 
-def _renewed(layout: Layout, before: Snapshot, after: Snapshot) -> Layout:
-    """The same layout of a newer snapshot."""
-    places = {id(row): place for place, row in enumerate(before.rows)}
-    rows = tuple(
-        row._replace(sources=tuple(after.rows[places[id(source)]] for source in row.sources))
-        if row.sources
-        else row
-        for row in layout.rows
-    )
-    named = {counter.key: counter for counter in after.counters}
-    return replace(layout, rows=rows, counters=tuple(named[counter.key] for counter in layout.counters))
+def _same_first(old: RowData, new: RowData) -> bool:
+    """Whether the first spans of a row have the same name, or begin at the same moment: then they are one, or
+    at least of one thread, which is all that the name is asked for.
+    """
+    was, now = old.columns, new.columns
+    if len(was) and (was is now or (len(now) and was.start_ns.item(0) == now.start_ns.item(0))):
+        return True
+    return first_name(old) == first_name(new)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+FRAME_S = 0.1
 DEAR_S, CHEAP_S = 0.005, 0.004
 """CPU time of a frame above which every other one is left out, and below which none is any more. 5 ms ten
 times a second are the 5 % of a core that the viewer may cost."""
@@ -31,3 +35,29 @@ class Pace:
                 return False
         self._began_s = cpu_s
         return True
+
+
+class Beat:
+    """Calls `tick` every `FRAME_S` on the running loop, until `stop`; what comes late is left out.
+
+    A timer of Textual's, a task that wakes up and asks around before it calls, costs twice as much.
+    """
+
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self._tick = tick
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time()
+        self._handle = self._again()
+
+    def stop(self) -> None:
+        """No more."""
+        self._handle.cancel()
+
+    def _again(self) -> asyncio.TimerHandle:
+        missed = max(0.0, self._loop.time() - self._at) // FRAME_S
+        self._at += (missed + 1) * FRAME_S
+        return self._loop.call_at(self._at, self._beat)
+
+    def _beat(self) -> None:
+        self._handle = self._again()
+        self._tick()

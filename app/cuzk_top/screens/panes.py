@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from cuzk_top import figures, stats
@@ -41,7 +42,8 @@ def body(shown: Shown, layout: Layout, theme: Theme) -> Body:
     """The lines of the open pane."""
     width, room = layout.width, layout.panel_height
     if shown.tab == "stalls":
-        return _stalls(shown, layout, theme)
+        view = ViewState(finding=shown.view.finding, order=shown.view.order, focus=shown.view.focus)
+        return _stalls(shown.insight, view, (width, room, 0 if layout.compact else EVIDENCE_LINES), theme)
     if shown.tab == "stages":
         letters = {row.lane.key: row.lane.letter for row in shown.data.rows}
         past = shown.insight.past.stages if shown.insight.past is not None else {}
@@ -57,16 +59,19 @@ def body(shown: Shown, layout: Layout, theme: Theme) -> Body:
     return Body([], len(lines), lambda i: Line(theme, width).put("  ").put(lines[i]))
 
 
-def _stalls(shown: Shown, layout: Layout, theme: Theme) -> Body:
-    width, room = layout.width, layout.panel_height
-    findings, make = stall_lines.stall_lines(shown.insight, shown.view, theme, width)
+@lru_cache(maxsize=1)
+def _stalls(insight: Insight, view: ViewState, room: tuple[int, int, int], theme: Theme) -> Body:
+    """The findings. Of the view only what picks and marks them; `room`: width, height, lines kept for the
+    evidence. The same object as long as all these are the same: most of it is words that must be wrapped.
+    """
+    width, height, kept = room
+    findings, make = stall_lines.stall_lines(insight, view, theme, width)
     if not findings:
-        told = stall_lines.nothing_found(shown.insight)
-        return Body([], len(told), lambda i: Line(theme, width).to(3).put(told[i], "dim"))
-    kept = 0 if layout.compact else EVIDENCE_LINES
-    spare = room - 1 - len(findings)
-    foot = stall_lines.evidence_lines(shown.insight, shown.view, theme, width, max(kept, spare))
-    return Body([stall_lines.head_line(theme, width)], len(findings), make, foot)
+        told = stall_lines.nothing_found(insight)
+        return Body([], len(told), lambda i: Line(theme, width).to(3).put(told[i], "dim"), (), object())
+    spare = height - 1 - len(findings)
+    foot = stall_lines.evidence_lines(insight, view, theme, width, max(kept, spare))
+    return Body([stall_lines.head_line(theme, width)], len(findings), make, foot, object())
 
 
 def job_now(insight: Insight, now_ns: int) -> JobNow | None:

@@ -1,128 +1,118 @@
-"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table."""
+"""The figures of a screen: the right-hand numbers of lanes and counters, and the stage table. When they are
+renewed, and where: those of large traces in a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from cuzk_top import figures, stats
-from cuzk_top.model import CounterData, Snapshot
+from cuzk_top.model import Snapshot
 from cuzk_top.screens.analysis import Insight
-from cuzk_top.screens.lanes import DisplayRow, device_of
 from cuzk_top.screens.layout import Layout
+from cuzk_top.screens.numbers import NumbersColumn
 from cuzk_top.stage_table import Stage, stage_table
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets.areas import highest
 from cuzk_top.widgets.timeline import Numbers
+
+TABLE_NS = 2_000_000_000
+"""The stage table while a session runs; it is many lines of figures."""
+INLINE_SPANS = 50_000
+"""Figures of more spans are computed in a thread: they would take longer than a frame may."""
+FIGURES_REST = 20
+"""While live, the thread rests so many times as long as it worked."""
+TABLE_REST = 100
+"""The same of a stage table, in a thread or not: a hundredth of a core."""
 
 
 class Figures(NamedTuple):
-    """What is computed at most twice a second, and in the background for large traces."""
+    """What is computed at most twice a second."""
 
     numbers: dict[str, Numbers]
     table: Sequence[Stage]
 
 
-NO_FIGURES = Figures({}, ())
+class Picture(NamedTuple):
+    """What the figures are of."""
+
+    data: Snapshot
+    view: ViewState
+    layout: Layout
+    insight: Insight
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """What a stage table is of."""
+        return self.data.revision, self.data.now_ns
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Another one whenever the figures may be."""
+        layout = self.layout
+        return self.moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight
 
 
-def compute(
-    snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight, table: Sequence[Stage] | None
-) -> Figures:
-    """All figures of a moment; a stage table that still holds is passed in."""
-    numbers = all_numbers(snapshot, view, layout, insight)
-    return Figures(numbers, stage_table(snapshot) if table is None else table)
+class Tables:
+    """Keeps the figures of one screen. `clock` gives monotonic nanoseconds."""
 
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.figures = Figures({}, ())
+        self._clock = clock
+        self._numbers = NumbersColumn()
+        self._key: tuple[object, ...] | None = None
+        self._due_ns = 0
+        self._table_of: tuple[int, int] | None = None
+        self._table_due_ns = 0
+        self._computing = False
 
-def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight) -> dict[str, Numbers]:
-    """By row key and ``counter KEY``: lanes their time in the window, its share, and the last duration;
-    counters their value now and the highest so far."""
-    compact = layout.compact
-    numbers = {
-        row.key: _lane(snapshot, view, row, compact)
-        if row.kind in ("spans", "letters")
-        else _special(snapshot, row, insight, compact)
-        for row in layout.rows
-    }
-    for counter in layout.counters:
-        numbers[f"counter {counter.key}"] = _counter(snapshot, counter)
-    return numbers
+    def renew(
+        self, picture: Picture, live: bool, stages_shown: bool
+    ) -> Callable[[], Callable[[], bool]] | None:
+        """Renew the figures if they are of another moment or window. Where that takes long, what a thread is
+        to do is given instead; what comes of it is to be called where this was: it takes the figures in, and
+        says whether the stage table is a new one.
+        """
+        now, running = self._clock(), live and not picture.data.ended
+        # While a session runs, a table that is not on the screen is left as it is.
+        rests = running and (not stages_shown or now < self._table_due_ns)
+        holds = self._table_of is not None and (rests or self._table_of == picture.moment)
+        if picture.key == self._key and holds:
+            return None
+        table = self.figures.table if holds else None
+        if picture.data.spans <= INLINE_SPANS:
+            self._take(picture, self._compute(picture, table), now, holds)
+            return None
+        if self._computing or now < self._due_ns:
+            return None
+        self._computing = True
+        # Taken out when used: a worker that is done waits for the garbage collector, and what it could still
+        # reach, all columns of that moment, with it.
+        given = [(picture, table)]
 
+        def work() -> Callable[[], bool]:
+            of, kept = given.pop()
+            made = [(of, self._compute(of, kept))]
 
-def _lane(snapshot: Snapshot, view: ViewState, row: DisplayRow, compact: bool) -> Numbers:
-    if row.empty:
-        return Numbers("" if row.missing else "0")
-    begin, end, now = view.t0_ns, view.t1_ns, snapshot.now_ns
-    busy = stats.busy_ns(row.sources, begin, end, now)
-    seen = max(1, min(end, now, max(snapshot.last_ns, begin)) - max(begin, snapshot.first_ns))
-    last = stats.last_duration(row.sources, now)
-    share = figures.percent(busy, seen) if busy else "0%"
-    return Numbers(figures.lane_time(busy), share, "" if compact or last is None else figures.spaced(last))
+            def arrive() -> bool:
+                self._computing = False
+                self._take(*made.pop(), now, holds)
+                done = self._clock()
+                # The table has a rest of its own; the other figures need not wait for that.
+                self._due_ns = done + FIGURES_REST * (done - now) if live and holds else done
+                return not holds
 
+            return arrive
 
-def _special(snapshot: Snapshot, row: DisplayRow, insight: Insight, compact: bool) -> Numbers:
-    """Figures of the rows that the analysis gives, and of folded workers."""
-    analysis = insight.analysis
-    if row.kind == "path":
-        return Numbers(words=_path_words(insight, compact))
-    if row.kind == "workers":
-        now = snapshot.now_ns
-        busy = sum(
-            source.index_at(now - 1) >= 0 or (source.open is not None and source.open.start_ns < now)
-            for source in row.sources
-        )
-        return Numbers(f"{busy}/{len(row.sources)}", "" if compact else "now")
-    if row.kind == "ghost":
-        ghost = next((one for one in insight.ghosts if one.device == row.device), None)
-        if ghost is None:
-            return Numbers()
-        busy = int((ghost.end_ns - ghost.start_ns).sum())
-        return Numbers(figures.lane_time(busy), top=f"of {figures.lane_time(ghost.proof_ns)}")
-    if row.kind == "stalls":
-        if not compact:
-            return Numbers(words="/ idle  ! exposed")
-        whole = analysis.kernel_ns + analysis.copy_only_ns + analysis.idle_ns
-        lost = analysis.idle_ns + analysis.copy_only_ns
-        return Numbers(figures.lane_time(lost), figures.percent(lost, whole)) if whole else Numbers()
-    return Numbers()
+        return work
 
+    def _compute(self, picture: Picture, table: Sequence[Stage] | None) -> Figures:
+        """All figures of a moment; a stage table that still holds is passed in. One thread at a time."""
+        numbers = self._numbers.at(*picture)
+        return Figures(numbers, stage_table(picture.data) if table is None else table)
 
-@lru_cache(maxsize=4)
-def path_shares(insight: Insight) -> list[tuple[str, float]]:
-    """What the critical path consists of: kinds of work with their shares of it, the largest first."""
-    sums: dict[str, int] = {}
-    for step in insight.analysis.path:
-        lane = "GPU" if device_of(step.lane) is not None else step.lane.partition(".")[0]
-        name = {"synthesis": "synth", "": "?"}.get(lane, lane)
-        sums[name] = sums.get(name, 0) + step.end_ns - step.start_ns
-    whole = max(1, sum(sums.values()))
-    return sorted(((name, ns / whole) for name, ns in sums.items()), key=lambda item: -item[1])
-
-
-def _path_words(insight: Insight, compact: bool) -> str:
-    shares = [f"{name} {figures.percent(share, 1)}" for name, share in path_shares(insight)]
-    two = ", ".join(shares[:2])
-    return two if len(two) <= (9 if compact else 17) else "".join(shares[:1])
-
-
-def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
-    if counter.missing is not None:
-        return Numbers()
-    count = int(np.searchsorted(counter.start_ns, snapshot.now_ns, "left"))
-    if not count:
-        return Numbers()
-    note = f"of {figures.si(counter.top)}" if counter.top is not None and counter.unit != "%" else ""
-    return Numbers(
-        _value(counter, float(counter.value[count - 1])),
-        note,
-        _value(counter, highest(counter, count)),
-    )
-
-
-def _value(counter: CounterData, value: float) -> str:
-    if counter.unit == "GiB" and np.isfinite(value):
-        return figures.three(value) if value else "0"
-    return figures.si(value)
+    def _take(self, picture: Picture, figures: Figures, began_ns: int, held: bool) -> None:
+        """Exchange the figures; of a new stage table also remember its moment, and when the next is due."""
+        self._key, self.figures = picture.key, figures
+        if not held:
+            done = self._clock()
+            rest = done + TABLE_REST * (done - began_ns)
+            self._table_of, self._table_due_ns = picture.moment, max(began_ns + TABLE_NS, rest)

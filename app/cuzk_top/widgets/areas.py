@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from cuzk_top import rows, stats, viewport
+from cuzk_top import growth, rows, stats, viewport
+from cuzk_top.growth import Seen
 from cuzk_top.model import CounterData
 from cuzk_top.rows import Spans
 from cuzk_top.screens.lanes import DisplayRow
@@ -60,10 +61,27 @@ class Areas:
         """What is under all rows of this frame."""
         return self._frame.ground
 
-    def words(self, name: str, line: CellLine, x: int, text: str) -> None:
+    def rests(self, name: str, line: CellLine, source: object, now_ns: int) -> bool:
+        """Whether that row is of the same `source` as when it was drawn, and no time changes it. Then it is
+        up to date by now.
+        """
+        row = self._rows.get(name)
+        if (
+            row is None
+            or row.source is not source
+            or row.place is not self._place
+            or row.line is not line
+            or now_ns < row.settled_ns
+        ):
+            return False
+        row.rest(self._frame)
+        return True
+
+    def words(self, name: str, line: CellLine, x: int, source: object, text: str) -> None:
         """A reason in place of a picture."""
         row = self._row(name, line, PaintedRow, lambda: PaintedRow(line, x, self._pen))
-        row.draw(self._frame, (text, self._frame.columns), lambda _: self._letters(text))
+        row.source = source
+        row.draw(self._frame, text, self._place, lambda _: self._letters(text))
 
     def _letters(self, text: str) -> Cells:
         letters = clean(text)[: self._frame.columns]
@@ -82,9 +100,21 @@ class Areas:
     def painted(
         self, name: str, line: CellLine, x: int, key: Hashable, make: Callable[[Int64s], Cells]
     ) -> None:
-        """A row of cells that `make` paints over the columns' edges when `key` or the window changes."""
+        """A row of cells that `make` paints over the columns' edges when `key`, its source, or the window
+        changes.
+        """
         row = self._row(name, line, PaintedRow, lambda: PaintedRow(line, x, self._pen))
-        row.draw(self._frame, (key, self._place), make)
+        row.source = key
+        row.draw(self._frame, key, self._place, make)
+
+    def folded(
+        self, row: DisplayRow, line: CellLine, x: int, now_ns: int, make: Callable[[Int64s], Cells]
+    ) -> None:
+        """The same of a row that stands for several."""
+        drawn = self._row(row.key, line, PaintedRow, lambda: PaintedRow(line, x, self._pen))
+        drawn.source = row
+        drawn.settled_ns = growth.settled([Seen.of_row(source, now_ns) for source in row.sources])
+        drawn.draw(self._frame, self._state_of(row, now_ns), self._place, make)
 
     def chart(self, counter: CounterData, line: CellLine, x: int, now_ns: int) -> None:
         """A row of a counter."""
@@ -92,7 +122,7 @@ class Areas:
         row = self._row(name, line, ChartRow, lambda: ChartRow(line, x, self._theme, self._pen))
         row.draw(self._frame, counter, self._place, now_ns)
 
-    def state_of(self, row: DisplayRow, now_ns: int) -> Hashable:
+    def _state_of(self, row: DisplayRow, now_ns: int) -> Hashable:
         """What must change for a folded row's cells to do so, as long as the window stays."""
         return tuple(self._signature(stats.clipped(source, now_ns)) for source in row.sources)
 

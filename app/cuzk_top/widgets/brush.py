@@ -11,6 +11,7 @@ into Textual, whose version is pinned.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rich.color import ColorSystem
@@ -25,14 +26,31 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 
+class _Ink:
+    """One style's look on the terminal, and what this frame writes in it."""
+
+    __slots__ = ("look", "style", "texts")
+
+    def __init__(self, style: Style, look: sgr.Look) -> None:
+        self.style = style
+        self.look = look
+        self.texts: list[str] = []
+
+
+_look = attrgetter("look")
+
+
 class Brush:
     """Collects the changed runs of a frame between `take` and `lay_down`, and writes them together."""
 
     def __init__(self, screen: Screen[None]) -> None:
         self._screen = screen
         self._down = False
-        self._runs: dict[int, tuple[Style, list[str]]] = {}
+        self._system = ColorSystem.TRUECOLOR
+        self._inks: dict[int, _Ink] = {}
         """By the style's identity: styles are interned, and hashing one costs more than all else here."""
+        self._used: list[_Ink] = []
+        """Those of this frame."""
 
     def take(self) -> None:
         """Begin a frame. Whatever else wants to be drawn now leaves this one to the compositor."""
@@ -47,6 +65,10 @@ class Brush:
             and screen.is_current
             and not (screen._layout_required or screen._repaint_required or screen._dirty_widgets)
         )
+        system = COLOR_SYSTEMS.get(app.console.color_system or "", ColorSystem.TRUECOLOR)
+        if system != self._system:
+            self._system = system
+            self._inks.clear()
 
     def paints(self, region: Region, width: int, height: int) -> bool:
         """Whether a canvas there may be painted; if not, it must be left to the compositor.
@@ -58,31 +80,34 @@ class Brush:
 
     def put(self, x: int, y: int, runs: Iterable[Run]) -> None:
         """Write runs of a line whose cell 0 is at that place of the screen."""
-        known = self._runs
+        inks = self._inks
         for at, text, style in runs:
-            found = known.get(id(style))
-            if found is None:
-                found = known[id(style)] = (style, [])
-            found[1].append(f"\x1b[{y + 1};{x + at + 1}H{text}")
+            ink = inks.get(id(style))
+            if ink is None:
+                ink = inks[id(style)] = _Ink(style, sgr.look(style, self._system))
+            if not ink.texts:
+                self._used.append(ink)
+            ink.texts.append(f"\x1b[{y + 1};{x + at + 1}H{text}")
 
     def lay_down(self) -> None:
         """Finish the frame."""
         self._down = False
-        if not self._runs:
+        used = self._used
+        if not used:
             return
         app = self._screen.app
         driver = app._driver
         assert driver is not None
-        system = COLOR_SYSTEMS.get(app.console.color_system or "", ColorSystem.TRUECOLOR)
         parts: list[str] = []
         now = sgr.PLAIN
-        looks = [(sgr.look(style, system), texts) for style, texts in self._runs.values()]
-        for look, texts in sorted(looks, key=lambda entry: entry[0]):
-            parts.append(sgr.step(now, look))
-            parts += texts
-            now = look
+        used.sort(key=_look)
+        for ink in used:
+            parts.append(sgr.step(now, ink.look))
+            parts += ink.texts
+            now = ink.look
+            ink.texts.clear()
         parts.append("\x1b[0m")
-        self._runs.clear()
+        used.clear()
         app._begin_update()
         driver.write("".join(parts))
         app._end_update()

@@ -35,6 +35,12 @@ class CellLine:
         """Write characters of one cell each from cell `x` on; those that stand there already are left."""
         glyphs, styles = self.glyphs, self.styles
         low, high = x, x + len(text)
+        if high - low == 1:
+            if styles[x] is not style or glyphs[x] != text:
+                glyphs[x], styles[x] = text, style
+                self.fresh.append((x, text, style))
+                self._strip = None
+            return
         while low < high and styles[low] is style and glyphs[low] == text[low - x]:
             low += 1
         if low == high:
@@ -45,6 +51,13 @@ class CellLine:
         glyphs[low:high] = text
         styles[low:high] = [style] * (high - low)
         self.fresh.append((low, text, style))
+        self._strip = None
+
+    def patch(self, x: int, glyphs: list[str], styles: list[Style], runs: list[Run]) -> None:
+        """Write ready cells from cell `x` on: `runs` are the same cells as runs."""
+        self.glyphs[x : x + len(glyphs)] = glyphs
+        self.styles[x : x + len(styles)] = styles
+        self.fresh += runs
         self._strip = None
 
     def put(self, x: int, segments: Iterable[Segment]) -> None:

@@ -41,13 +41,11 @@ class LaneRow(AreaRow):
     def __init__(self, line: CellLine, x: int, theme: Theme, pen: Pen, labels: RowLabels) -> None:
         super().__init__(line, x)
         self._theme, self._pen, self._labels = theme, pen, labels
-        self._place: object = None
         self._sources: tuple[RowData, ...] = ()
-        self._keys: list[tuple[str, int, int]] = []
         self._seen: list[Seen] = []
         self._fills: dict[str, Fill] = {}
-        self._settled_ns = growth.NOTHING_NS
-        """From this moment on nothing in it changes by itself."""
+        self._shares: dict[tuple[str, str, str, int], tuple[str, Style]] = {}
+        """How a cell of two fills looks, by both, the ground, and where they meet."""
         self._cells = Lists.blank(0)
         self._kept = 0
         """Columns whose runs are known: those before hold the cells of the last frame."""
@@ -60,21 +58,13 @@ class LaneRow(AreaRow):
 
     def draw(self, frame: Frame, row: DisplayRow, place: object, now_ns: int) -> None:
         """Bring the line up to date. `place` is another object when all is to be drawn anew."""
-        same = place is self._place
-        if same and row.sources == self._sources and now_ns >= self._settled_ns:
-            self.bring(frame, frame.columns, self.limit)
-            return
         from_ns = growth.ALL_NS
         seen = [Seen.of_row(source, now_ns) for source in row.sources]
-        keys = [source.key for source in row.sources]
-        if same and keys == self._keys:
+        if place is self.place and same_rows(self._sources, row.sources):
             from_ns = min(map(growth.changed_from, self._seen, seen), default=growth.ALL_NS)
-        self._place, self._sources, self._keys, self._seen = place, row.sources, keys, seen
+        self.place, self.source, self._sources, self._seen = place, row, row.sources, seen
         self._labels.of(row.sources)
-        self._settled_ns = growth.NOTHING_NS
-        if all(one.open_ns is None for one in seen):
-            last = max((one.end_ns.item(-1) for one in seen if len(one.end_ns)), default=growth.ALL_NS)
-            self._settled_ns = last if last < now_ns else growth.NOTHING_NS
+        self.settled_ns = growth.settled(seen)
         low = frame.columns
         if from_ns != growth.NOTHING_NS:
             low = self._compute(frame, from_ns)
@@ -188,13 +178,19 @@ class LaneRow(AreaRow):
         under = frame.ground.surfaces[column]
         front = self._labels.role(left[column]) if left[column] != BLANK else under
         back = self._labels.role(right[column]) if right[column] != BLANK else under
+        key = (front, back, under, split[column])
+        found = self._shares.get(key)
+        if found is None:
+            found = self._shares[key] = self._share(*key)
+        self.line.fill(self.x + column, *found)
+
+    def _share(self, front: str, back: str, under: str, split: int) -> tuple[str, Style]:
+        """The character and the style of a cell of two fills, of which `under` is none."""
         for role in (front, back):
             pattern = self._theme.pattern(role) if role != under else " "
             if pattern != " ":  # a fill without a colour of its own has no partial block: it keeps the cell
-                self.line.fill(self.x + column, pattern, self._pen(role, under))
-                return
-        glyph = self._theme.glyphs.eighths[split[column]]
-        self.line.fill(self.x + column, glyph, self._pen(front, back))
+                return pattern, self._pen(role, under)
+        return self._theme.glyphs.eighths[split], self._pen(front, back)
 
     def _stretch(self, column: int) -> tuple[int, int, str]:
         """Where the merged spans around a column begin and end, and what is written over them."""
@@ -217,3 +213,13 @@ class LaneRow(AreaRow):
             style, filler = fill.label, fill.merged
         width = end - begin
         self.line.fill(self.x + begin, text[:width].ljust(width, filler), style)
+
+
+def same_rows(before: tuple[RowData, ...], after: tuple[RowData, ...]) -> bool:
+    """Whether these are the same rows, whatever has come into them."""
+    if len(before) != len(after):
+        return False
+    for old, new in zip(before, after, strict=True):
+        if old.lane is not new.lane or old.track != new.track or old.depth != new.depth:
+            return False
+    return True

@@ -34,12 +34,12 @@ class PaintedRow(AreaRow):
         self._key: Hashable = None
         self._cells: Cells = []
 
-    def draw(self, frame: Frame, key: Hashable, make: Callable[[Int64s], Cells]) -> None:
-        """Bring the line up to date; `make` paints over the columns' edges when `key` changes."""
-        if key == self._key:
-            self.bring(frame, frame.columns, self.limit)
+    def draw(self, frame: Frame, key: Hashable, place: object, make: Callable[[Int64s], Cells]) -> None:
+        """Bring the line up to date; `make` paints over the columns' edges when `key` or `place` changes."""
+        if place is self.place and key == self._key:
+            self.rest(frame)
             return
-        self._key = key
+        self.place, self._key = place, key
         cells = make(frame.edges)
         while cells and cells[-1] is None:
             cells.pop()  # the bare end of the row

@@ -46,6 +46,8 @@ class Panel(Canvas):
         """Lines above those that scroll."""
         self._beyond = 0
         self._wanted: int | None = None
+        self._heading: tuple[object, Line] | None = None
+        """The tab line, and what it was made from."""
         self._places: list[tuple[int, str]] = []
         """Where each tab's title ends."""
 
@@ -78,8 +80,11 @@ class Panel(Canvas):
         if self._beyond and room:
             last = min(count, self.top + room)
             scroll = f"{self.top + 1}-{last} of {count}: J/K"
-        self._places = []
-        shown = [self._tabs(tab, count_of, status, scroll, width)]
+        heading = (tab, count_of, status, scroll, width)
+        if self._heading is None or heading != self._heading[0]:
+            self._places = []
+            self._heading = (heading, self._tabs(tab, count_of, status, scroll, width))
+        shown = [self._heading[1]]
         source = None if body.source is None else (tab, body.source, self.top, size)
         if source is None or source != self._source:
             shown += fixed

@@ -36,6 +36,7 @@ def look(style: Style, system: ColorSystem) -> Look:
     return Look(fg, bg, weight, "7" if style.reverse else "27")
 
 
+@lru_cache(maxsize=4096)
 def step(now: Look, wanted: Look) -> str:
     """The control sequence from one look to the next; empty where they are equal."""
     changes = [new for new, old in zip(wanted, now, strict=True) if new != old]

@@ -10,9 +10,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzk_top import viewport
-from cuzk_top.model import CounterData, Session, Snapshot
+from cuzk_top.model import Session, Snapshot
 from cuzk_top.screens.analysis import Insight
-from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.screens.lanes import OF_SPANS, DisplayRow
 from cuzk_top.screens.layout import Layout
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import Int64s, ViewState
@@ -62,8 +62,10 @@ class Timeline(Widget):
         self._lines: dict[str, CellLine] = {}
         self._made: dict[str, Hashable] = {}
         """What the words of a line were made from."""
-        self._beside: object = None
-        """What all labels and numbers were made from."""
+        self._labelled: object = None
+        """What all labels were made from."""
+        self._numbers: Mapping[str, Numbers] = {}
+        """The numbers that are shown."""
         self._shown: list[CellLine] = []
         self._axis_kept: tuple[Hashable, viewport.Axis] = (None, viewport.Axis(1, (), 0))
         self._ticks: list[tuple[int, str]] = []
@@ -107,16 +109,20 @@ class Timeline(Widget):
         lines.append(self._axis(scene, origin, key))
         if not layout.compact:
             lines.append(self._selection(scene))
-        # Most frames change no word: the numbers come twice a second.
-        beside_key = (layout.shape, view.cursor, view.focus, view.pinned, scene.numbers)
-        words = beside_key != self._beside
-        self._beside = beside_key
-        lines += [self._lane(scene, row, words) for row in layout.rows]
+        labels = (layout.shape, view.cursor, view.focus, view.pinned)
+        if labels != self._labelled:
+            self._labelled = labels
+            self._label(scene)
+        # Most frames change no word: the numbers come twice a second, and few are others.
+        elif scene.numbers is not self._numbers:
+            self._number(layout, scene.numbers, self._numbers)
+        self._numbers = scene.numbers
+        lines += self._lanes(scene)
         if not layout.compact and layout.counters:
             lines.append(
                 self._words("counters", layout.shape, lambda: axis_lines.counters_title(layout, self._theme))
             )
-        lines += [self._counter(scene, counter, words) for counter in layout.counters]
+        lines += self._counters(scene)
         self._show(lines)
 
     def say(self, lines: list[Line], width: int) -> None:
@@ -202,21 +208,32 @@ class Timeline(Widget):
         )
         return line
 
+    def _lanes(self, scene: Scene) -> list[CellLine]:
+        """The lines of all rows, brought up to date."""
+        insight, now = scene.insight, scene.snapshot.now_ns
+        known, rests = self._lines, self._areas.rests
+        lines: list[CellLine] = []
+        for row in scene.layout.rows:
+            line = known.get(row.key) or self._line(row.key)
+            if not rests(row.key, line, row if row.kind in OF_SPANS else insight, now):
+                self._cells(scene, row, line)
+            lines.append(line)
+        return lines
+
     def _cells(self, scene: Scene, row: DisplayRow, line: CellLine) -> None:
         """What is under the axis."""
-        insight, theme, session = scene.insight, self._theme, scene.snapshot.session
-        name, now, x = row.key, scene.snapshot.now_ns, scene.layout.label_width
+        areas, now, x = self._areas, scene.snapshot.now_ns, scene.layout.label_width
         if row.missing and row.empty:
-            self._areas.words(name, line, x, row.missing)
+            areas.words(row.key, line, x, row, row.missing)
         elif row.kind == "spans":
-            self._areas.lane(row, line, x, now)
-        elif row.kind in ("workers", "letters"):
-            state = self._areas.state_of(row, now)
-            self._areas.painted(
-                name,
+            areas.lane(row, line, x, now)
+        elif row.kind in OF_SPANS:
+            theme, session = self._theme, scene.snapshot.session
+            areas.folded(
+                row,
                 line,
                 x,
-                state,
+                now,
                 lambda at: (
                     special_rows.worker_cells(row.sources, at, now, theme)
                     if row.kind == "workers"
@@ -224,7 +241,7 @@ class Timeline(Widget):
                 ),
             )
         else:
-            self._areas.painted(name, line, x, insight, lambda at: self._told(scene, row, at))
+            areas.painted(row.key, line, x, scene.insight, lambda at: self._told(scene, row, at))
 
     def _told(self, scene: Scene, row: DisplayRow, edges: Int64s) -> Cells:
         """The cells of a row that the analysis gives."""
@@ -237,35 +254,47 @@ class Timeline(Widget):
             return special_rows.ghost_cells(insight, row.device, edges, theme)
         return special_rows.partition_cells(insight.jobs, len(edges) - 1)
 
-    def _lane(self, scene: Scene, row: DisplayRow, words: bool) -> CellLine:
-        line = self._line(row.key)
-        if words:
-            theme, layout, view = self._theme, scene.layout, scene.view
+    def _label(self, scene: Scene) -> None:
+        """Write all labels and numbers."""
+        layout, view, theme = scene.layout, scene.view, self._theme
+        for row in layout.rows:
             under_cursor = row.key == view.cursor
             marked = Marked(under_cursor, under_cursor and view.focus == "lanes", row.base in view.pinned)
-            look = (layout.shape, marked)
-            self._put(line, row.key, look, lambda: beside.lane_label(row, marked, layout, theme))
-            numbers = scene.numbers.get(row.key, _NONE)
-            key = (layout.shape, numbers)
-            self._put(line, f"{row.key} numbers", key, lambda: beside.lane_numbers(numbers, layout, theme))
-        self._cells(scene, row, line)
-        return line
+            self._write(row.key, beside.lane_label(row, marked, layout, theme))
+        for counter in layout.counters:
+            self._write(f"counter {counter.key}", beside.counter_label(counter, layout, theme))
+        self._number(layout, scene.numbers, {})
 
-    def _counter(self, scene: Scene, counter: CounterData, words: bool) -> CellLine:
-        layout, x = scene.layout, scene.layout.label_width
-        name = f"counter {counter.key}"
-        line = self._line(name)
-        if words:
-            theme = self._theme
-            self._put(line, name, layout.shape, lambda: beside.counter_label(counter, layout, theme))
-            numbers = scene.numbers.get(name, _NONE)
-            key = (layout.shape, numbers)
-            self._put(line, f"{name} numbers", key, lambda: beside.counter_numbers(numbers, layout, theme))
-        if counter.missing is not None:
-            self._areas.words(name, line, x, f"no data: {counter.missing}")
-        else:
-            self._areas.chart(counter, line, x, scene.snapshot.now_ns)
-        return line
+    def _number(self, layout: Layout, numbers: Mapping[str, Numbers], before: Mapping[str, Numbers]) -> None:
+        """Write the numbers that are not what they were before."""
+        for names, make in (
+            ([row.key for row in layout.rows], beside.lane_numbers),
+            ([f"counter {counter.key}" for counter in layout.counters], beside.counter_numbers),
+        ):
+            for name in names:
+                now = numbers.get(name, _NONE)
+                if now != before.get(name):
+                    self._write(name, make(now, layout, self._theme))
+
+    def _write(self, name: str, words: Line) -> None:
+        """Write words into the line of that name."""
+        self._line(name).put(words.start, words.to(words.width).segments)
+
+    def _counters(self, scene: Scene) -> list[CellLine]:
+        """The lines of all counters, brought up to date."""
+        x, now, areas = scene.layout.label_width, scene.snapshot.now_ns, self._areas
+        lines: list[CellLine] = []
+        for counter in scene.layout.counters:
+            name = f"counter {counter.key}"
+            line = self._line(name)
+            if areas.rests(name, line, counter, now):
+                pass
+            elif counter.missing is not None:
+                areas.words(name, line, x, counter, f"no data: {counter.missing}")
+            else:
+                areas.chart(counter, line, x, now)
+            lines.append(line)
+        return lines
 
 
 _NONE = Numbers()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from cuzk_top.screens.pace import Pace
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from cuzk_top.screens.pace import Beat, Pace
 
 
 def drawn(pace: Pace, cost_s: float, ticks: int, cpu_s: float = 0.0) -> tuple[int, float]:
@@ -35,3 +40,57 @@ def test_one_dear_frame_changes_nothing() -> None:
     pace = Pace()
     drawn(pace, 0.002, 100)
     assert pace.due(0.2) and pace.due(1.2) and not pace.halved
+
+
+def test_a_beat_keeps_its_times_and_leaves_out_what_comes_late() -> None:
+    """On a loop whose clock stands still but for what the ticks take; the third takes 0.35 s."""
+    loop = Loop()
+    took = [0.01, 0.01, 0.35, 0.01]
+    began: list[float] = []
+
+    def tick() -> None:
+        began.append(round(loop.now, 6))
+        loop.now += took[len(began) - 1]
+        if len(began) == len(took):
+            beat.stop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "get_running_loop", lambda: loop)
+        beat = Beat(tick)
+    loop.run()
+    # 0.4, 0.5 and 0.6 are past when the third ends, at 0.65: the tick that was set for 0.4 comes then
+    assert began == [0.1, 0.2, 0.3, 0.65]
+
+
+class Loop:
+    """As much of an event loop as a beat needs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls: list[tuple[float, Handle]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, at: float, call: Callable[[], None]) -> Handle:
+        handle = Handle(call)
+        self.calls.append((at, handle))
+        return handle
+
+    def run(self) -> None:
+        while self.calls:
+            at, handle = self.calls.pop(0)
+            if not handle.cancelled:
+                self.now = max(self.now, at)
+                handle.call()
+
+
+class Handle:
+    """What takes a call back."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True

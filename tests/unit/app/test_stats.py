@@ -115,14 +115,17 @@ def test_busy_time_and_count_in_a_stretch(trace: tuple[Flat, float], begin: int,
 
 
 @given(traces(), st.integers(-5, 80), st.integers(0, 60))
-def test_nested_spans_are_busy_once(trace: tuple[Flat, float], begin: int, length: int) -> None:
+@pytest.mark.parametrize("few", [0, stats.FEW])
+def test_nested_spans_are_busy_once(few: int, trace: tuple[Flat, float], begin: int, length: int) -> None:
     spans, cut = trace
     snapshot = build.snapshot_of(spans, cut, counters=False)
     # spans lie on whole milliseconds, so a millisecond is either covered or not
     covered = {t for _, s, e in spans for t in range(int(s), int(cut if e is None else e))}
     low, high = build.BASE_NS + begin * MS, build.BASE_NS + (begin + length) * MS
     inside = covered & set(range(begin, min(begin + length, int(cut))))
-    assert stats.busy_ns(snapshot.rows, low, high, snapshot.now_ns) == len(inside) * MS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "FEW", few)
+        assert stats.busy_ns(snapshot.rows, low, high, snapshot.now_ns) == len(inside) * MS
 
 
 def test_last_duration_is_of_the_last_outermost_span() -> None:

@@ -28,9 +28,11 @@ def whole(sources: list[rows.Spans], edges: viewport.Int64s) -> rows.Cells:
 
 
 @given(st.lists(span_rows(), min_size=1, max_size=3), st.integers(1, 20), st.integers(0, 19))
-@pytest.mark.parametrize("most_columns", [0, tail.MOST_COLUMNS])
+@pytest.mark.parametrize(
+    ("most_columns", "few_spans"), [(tail.MOST_COLUMNS, 0), (0, tail.FEW_SPANS), (0, 3), (0, -1)]
+)
 def test_last_columns_are_those_of_the_whole_row(
-    most_columns: int, found: list[Row], columns: int, first: int
+    most_columns: int, few_spans: int, found: list[Row], columns: int, first: int
 ) -> None:
     now = found[0][2]
     sources = [seen(spans, opened, now) for spans, opened, _ in found]
@@ -39,6 +41,7 @@ def test_last_columns_are_those_of_the_whole_row(
     expected = [part.tolist()[first:] for part in whole([source.spans() for source in sources], edges)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tail, "MOST_COLUMNS", most_columns)
+        patch.setattr(tail, "FEW_SPANS", few_spans)
         assert [*tail.cells(sources, edges[first:].tolist(), first > 0)] == expected
 
 
