@@ -33,6 +33,10 @@ from cuzk_tracer.sweep import sweep
 
 Clock = Callable[[], int]
 
+FROM_START: dict[str, Any] = {"slots": {}, "tracks": [], "async": [0], "lost": 0}
+"""The `resume` of who reads from the owner's first record on: what was overwritten before the first poll is
+lost, not older than the reader.
+"""
 AHEAD_NS = 1_000_000_000
 """Records that end later than this after now were not written by this machine's clock."""
 
