@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cuzk_top import figures
 from cuzk_top.columns import Packed
 from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Track
 from cuzk_top.packing import pack
@@ -64,7 +65,8 @@ _Note = tuple[int, int, int, int, str]
 
 
 class Recorder:
-    """Writes batches to `path`. Raises OSError when it cannot be written.
+    """Writes batches to `path`. Raises OSError when it cannot be written; the text says where the file then
+    ends and what to do.
 
     `facts` are metadata of the machine, added to the session's. With `max_bytes` (at least LEAST_BYTES) the
     newest records are kept and the oldest dropped; on close the sorted file stands beside the streams for a
@@ -91,6 +93,7 @@ class Recorder:
         self._rows = 0
         self._next_seq = 0
         self._written_ns = 0
+        self._ends_ns: int | None = None
         self._last: Batch | None = None
         self._open = True
 
@@ -107,7 +110,7 @@ class Recorder:
             or batch.ended
             or waited >= (BATCH_NS if self._rows else IDLE_NS)
         ):
-            self._flush(batch)
+            self._save(batch)
 
     def close(self) -> None:
         """Finish the stream, then put the sorted file in its place. Raises OSError; the stream stays then."""
@@ -119,12 +122,18 @@ class Recorder:
             if count:
                 seq = np.arange(self._next_seq, self._next_seq + count, dtype=np.uint64)
                 self._pending.append(self._last.open.replace(seq=seq))
-            self._flush(self._last)
-        self._writer.close()
-        self._sink.close()
-        pack(self.path, self.path)
-        for path, _, _ in self._segments:
-            path.unlink(missing_ok=True)
+            self._save(self._last)
+        try:
+            self._writer.close()
+            self._sink.close()
+            pack(self.path, self.path)
+            for path, _, _ in self._segments:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(
+                f"{_reason(error)}: {self.path} has everything, but is not packed; make room, then cuzk-top "
+                f"pack {self.path}"
+            ) from error
 
     def _begin(self) -> None:
         """A new stream under the recording's name, which knows nothing of the session yet."""
@@ -159,6 +168,21 @@ class Recorder:
             oldest.unlink(missing_ok=True)
         self._segment += 1
         self._begin()
+
+    def _save(self, batch: Batch) -> None:
+        """Write what waits."""
+        try:
+            self._flush(batch)
+        except OSError as error:
+            ends = "nothing is saved"
+            if self._ends_ns is not None:
+                since = figures.spaced(self._ends_ns - batch.session.started_ns)
+                ends = f"what came after {since} is not saved"
+            raise OSError(
+                f"{_reason(error)}: {self.path}: {ends}; make room, then record again, or on the screen save "
+                "what memory holds (W)"
+            ) from error
+        self._ends_ns = batch.now_ns
 
     def _flush(self, batch: Batch) -> None:
         self._written_ns = batch.now_ns
@@ -262,6 +286,11 @@ def sorted_order(rows: Columns) -> NDArray[np.intp] | None:
     if bool(((start[1:] < start[:-1]) & (key[1:] == key[:-1])).any()):
         return np.lexsort((rows.start_ns, rows.depth, rows.track))
     return order
+
+
+def _reason(error: OSError) -> str:
+    """``No space left on device``: pyarrow's own texts say it in more words."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def remove(path: Path) -> None:
