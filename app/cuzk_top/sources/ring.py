@@ -362,4 +362,7 @@ def find(pid: int) -> str:
     try:
         return reader.find(pid)
     except reader.RingError as error:
-        raise RingError(str(error)) from None
+        from cuzk_top import provers  # noqa: PLC0415 (only to say why)
+
+        hidden = provers.hidden()
+        raise RingError(f"{error}; {hidden}" if hidden else str(error)) from None
