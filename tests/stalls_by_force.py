@@ -673,7 +673,7 @@ def tails(of: Trace) -> list[Row]:
 
 
 WORDS = {
-    "alloc": {"pin", "register", "mlock", "mmap"},
+    "alloc": {"pin", "register", "mlock", "mmap", "prefault"},
     "dealloc": {"unpin", "unregister", "munmap", "malloc_trim", "free", "drop"},
 }
 

@@ -173,17 +173,20 @@ def hidden(root: Path = Path("/proc")) -> str | None:
         mounts = root.joinpath("mounts").read_text("utf-8", "replace")
     except OSError:
         return None
-    for line in mounts.splitlines():
-        words = line.split()
-        if len(words) < 4 or words[1] != "/proc":
-            continue
-        options = dict(option.partition("=")[::2] for option in words[3].split(","))
-        if options.get("hidepid", "0") in ("0", "off") or os.geteuid() == 0:
-            return None
-        group = options.get("gid")
-        joined = f"join the group with gid {group}, or " if group else ""
-        return f"other users' processes are hidden (hidepid={options['hidepid']}): {joined}use sudo cuzk-top"
-    return None
+    mounted = [
+        words for line in mounts.splitlines() if len(words := line.split()) > 3 and words[1] == "/proc"
+    ]
+    if not mounted or os.geteuid() == 0:
+        return None
+    # Of several mounts one over the other the last is seen.
+    options = dict(option.partition("=")[::2] for option in mounted[-1][3].split(","))
+    if options.get("hidepid", "0") in ("0", "off"):
+        return None
+    group = options.get("gid")
+    if group is not None and group in map(str, (os.getegid(), *os.getgroups())):
+        return None
+    joined = f"join the group with gid {group}, or " if group else ""
+    return f"other users' processes are hidden (hidepid={options['hidepid']}): {joined}use sudo cuzk-top"
 
 
 def on_gpus() -> dict[int, tuple[int, ...]]:

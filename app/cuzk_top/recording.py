@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cuzk_top import figures
 from cuzk_top.arrow_stream import StreamWriter
 from cuzk_top.columns import Packed
 from cuzk_top.model import COLUMN_TYPES, KIND_META, Batch, Columns, Track
@@ -57,7 +58,8 @@ _Note = tuple[int, int, int, int, str]
 
 
 class Recorder:
-    """Writes batches to `path`. Raises OSError when it cannot be written.
+    """Writes batches to `path`. Raises OSError when it cannot be written; the text says where the file then
+    ends and what to do.
 
     `facts` are metadata of the machine, added to the session's. With `max_bytes` (at least LEAST_BYTES) the
     newest records are kept and the oldest dropped; on close the sorted file stands beside the streams for a
@@ -84,6 +86,7 @@ class Recorder:
         self._rows = 0
         self._next_seq = 0
         self._written_ns = 0
+        self._ends_ns: int | None = None
         self._last: Batch | None = None
         self._open = True
 
@@ -100,7 +103,7 @@ class Recorder:
             or batch.ended
             or waited >= (BATCH_NS if self._rows else IDLE_NS)
         ):
-            self._flush(batch)
+            self._save(batch)
 
     def close(self) -> None:
         """Finish the stream, then put the sorted file in its place. Raises OSError; the stream stays then."""
@@ -112,13 +115,19 @@ class Recorder:
             if count:
                 seq = np.arange(self._next_seq, self._next_seq + count, dtype=np.uint64)
                 self._pending.append(self._last.open.replace(seq=seq))
-            self._flush(self._last)
-        self._writer.close()
+            self._save(self._last)
         from cuzk_top.packing import pack  # noqa: PLC0415 (pyarrow: 28 MB that nobody needs before the end)
 
-        pack(self.path, self.path)
-        for path, _, _ in self._segments:
-            path.unlink(missing_ok=True)
+        try:
+            self._writer.close()
+            pack(self.path, self.path)
+            for path, _, _ in self._segments:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(
+                f"{_reason(error)}: {self.path} has everything, but is not packed; make room, then cuzk-top "
+                f"pack {self.path}"
+            ) from error
 
     def _begin(self) -> None:
         """A new stream under the recording's name, which knows nothing of the session yet."""
@@ -150,6 +159,21 @@ class Recorder:
             oldest.unlink(missing_ok=True)
         self._segment += 1
         self._begin()
+
+    def _save(self, batch: Batch) -> None:
+        """Write what waits."""
+        try:
+            self._flush(batch)
+        except OSError as error:
+            ends = "nothing is saved"
+            if self._ends_ns is not None:
+                since = figures.spaced(self._ends_ns - batch.session.started_ns)
+                ends = f"what came after {since} is not saved"
+            raise OSError(
+                f"{_reason(error)}: {self.path}: {ends}; make room, then record again, or on the screen save "
+                "what memory holds (W)"
+            ) from error
+        self._ends_ns = batch.now_ns
 
     def _flush(self, batch: Batch) -> None:
         self._written_ns = batch.now_ns
@@ -244,6 +268,11 @@ def sorted_order(rows: Columns) -> NDArray[np.intp] | None:
     if bool(((start[1:] < start[:-1]) & (key[1:] == key[:-1])).any()):
         return np.lexsort((rows.start_ns, rows.depth, rows.track))
     return order
+
+
+def _reason(error: OSError) -> str:
+    """``No space left on device``: pyarrow's own texts say it in more words."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def remove(path: Path) -> None:

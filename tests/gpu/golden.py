@@ -141,13 +141,13 @@ def cut(case, whole, target):
     raise RuntimeError(f"{case.name}: one proof takes {target.stat().st_size:,} bytes")
 
 
-def scrub(path):
+def scrub(path, host="gpu"):
     """Leave nothing in the file that tells of this machine's folders: last parts of paths, a neutral host."""
     opened = trace.open(path)
     session = opened.session
     for key, value in session.meta.items():
         session.meta[key] = re.sub(r"(?<![^\s=:,('\"])/(?:[^\s/:,'\"]+/)*([^\s/:,'\"]+)", r"\1", value)
-    session.meta["machine.host"] = "gpu"
+    session.meta["machine.host"] = host
     packing.write(opened, path)
     data = path.read_bytes()
     known = [str(ROOT), str(Path.home()), tempfile.gettempdir(), "/usr/", "/opt/", "/root", "/home/", "/work"]

@@ -18,7 +18,7 @@ import struct
 import sys
 import time
 
-from cuzk_tracer import layout, opening, places
+from cuzk_tracer import layout, new_ring, opening, places
 from cuzk_tracer.slots import Slot
 from cuzk_tracer.sweep import sweep
 
@@ -26,33 +26,8 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 3 ms that importing t
 if TYPE_CHECKING:
     from typing import Any
 
-MAIN_RECORDS = 65_536  # 4 MiB: lossless at 20 polls a second up to 1.3 M spans a second
-THREAD_RECORDS = 16_384  # 1 MiB
-WIDE_RECORDS = 131_072  # 8 MiB, of the last slots: for what a GPU did, which comes in bursts
-WIDE_SLOTS = 3
-SLOTS = 128
-NAMES = 1024
-METAS = 128
-ANCHORS = 64
-STRING_BYTES = 256 * 1024
 LONGEST_STRING = 4096  # bytes of UTF-8; longer ones are cut
 REST_NS = 1_000_000_000  # a dead thread's slot is not reused before this: readers poll 20 times a second
-
-_ANCHORS_OFF = layout.HEADER_BYTES
-_METAS_OFF = _ANCHORS_OFF + ANCHORS * layout.ANCHOR_BYTES
-_SLOTS_OFF = 2 * layout.PAGE_BYTES
-_THREADS_OFF = _SLOTS_OFF + SLOTS * layout.SLOT_BYTES
-_NAMES_OFF = _THREADS_OFF + SLOTS * layout.THREAD_BYTES
-_STRINGS_OFF = _NAMES_OFF + NAMES * layout.NAME_BYTES
-_STACKS_OFF = _STRINGS_OFF + STRING_BYTES
-_STACK_BYTES = layout.STACK_ENTRIES * layout.OPEN_BYTES
-CONTROL_BYTES = _STACKS_OFF + SLOTS * _STACK_BYTES
-_RING_RECORDS = (
-    MAIN_RECORDS,
-    *(THREAD_RECORDS,) * (SLOTS - 1 - WIDE_SLOTS),
-    *(WIDE_RECORDS,) * WIDE_SLOTS,
-)
-FILE_BYTES = CONTROL_BYTES + sum(_RING_RECORDS) * layout.RECORD_BYTES
 
 _HEADER = {name: (offset, struct.Struct("<" + code)) for name, offset, code in layout.HEADER}
 _SLOT = {name: (offset, struct.Struct("<" + code)) for name, offset, code in layout.SLOT}
@@ -86,9 +61,9 @@ class RingFile:
         try:
             self.new = os.fstat(self.fd).st_size == 0
             if self.new:
-                os.ftruncate(self.fd, FILE_BYTES)
-                os.posix_fallocate(self.fd, 0, CONTROL_BYTES)
-            size = CONTROL_BYTES if self.new else opening.control_bytes(self.fd)
+                os.ftruncate(self.fd, new_ring.FILE_BYTES)
+                os.posix_fallocate(self.fd, 0, new_ring.CONTROL_BYTES)
+            size = new_ring.CONTROL_BYTES if self.new else opening.control_bytes(self.fd)
             self.control = mmap.mmap(self.fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
             if self.new:
                 self._write_header(started, parent_pid, parent_uuid, level)
@@ -112,18 +87,7 @@ class RingFile:
             "major": layout.VERSION_MAJOR,
             "minor": layout.VERSION_MINOR,
             "header_bytes": layout.HEADER_BYTES,
-            "file_bytes": FILE_BYTES,
-            "anchors_off": _ANCHORS_OFF,
-            "anchor_capacity": ANCHORS,
-            "name_capacity": NAMES,
-            "names_off": _NAMES_OFF,
-            "metas_off": _METAS_OFF,
-            "meta_capacity": METAS,
-            "slot_count": SLOTS,
-            "strings_off": _STRINGS_OFF,
-            "strings_bytes": STRING_BYTES,
-            "slots_off": _SLOTS_OFF,
-            "threads_off": _THREADS_OFF,
+            **new_ring.HEADER_FIELDS,
             "pid": self.pid,
             "parent_pid": parent_pid,
             "start_time": started,
@@ -141,18 +105,12 @@ class RingFile:
         }
         for name, value in values.items():
             self.store(name, value)
-        _ANCHOR.pack_into(self.control, _ANCHORS_OFF, monotonic, monotonic, time.time_ns(), 0)
-        before = 0
-        for number, records in enumerate(_RING_RECORDS):
-            at = _SLOTS_OFF + number * layout.SLOT_BYTES
-            for field, size in (
-                ("mask", records - 1),
-                ("ring_off", CONTROL_BYTES + before * layout.RECORD_BYTES),
-                ("stack_off", _STACKS_OFF + number * _STACK_BYTES),
-            ):
+        _ANCHOR.pack_into(self.control, new_ring.ANCHORS_OFF, monotonic, monotonic, time.time_ns(), 0)
+        for number, fields in enumerate(new_ring.slot_fields()):
+            at = new_ring.SLOTS_OFF + number * layout.SLOT_BYTES
+            for field, size in fields.items():
                 offset, form = _SLOT[field]
                 form.pack_into(self.control, at + offset, size)
-            before += records
         self.name("", "", "", 0)
         self.name("<overflow>", "", "", 0)
         self.store("magic", layout.MAGIC)  # last: without it a reader waits

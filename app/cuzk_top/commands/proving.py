@@ -73,13 +73,13 @@ def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops
 def _ring(prover: ProverProcess) -> RingSource | str:
     """The prover's ring, or why there is none."""
     from cuzk_top.errors import CuzkTopError  # noqa: PLC0415
-    from cuzk_top.sources.ring import RingSource  # noqa: PLC0415
+    from cuzk_top.sources.ring import FROM_START, RingSource  # noqa: PLC0415
 
     path = prover.wait_for_ring()
     if path is None:
         return prover.ring_problem or "the prover told of no trace ring"
     try:
-        return RingSource(path, time.monotonic_ns)
+        return RingSource(path, time.monotonic_ns, resume=FROM_START)
     except CuzkTopError as error:
         return str(error)
 

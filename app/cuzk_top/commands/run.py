@@ -55,7 +55,8 @@ def _watch(command: list[str], args: argparse.Namespace, signals: Signals | None
             remove(path)
         raise
     clock = time.monotonic_ns
-    group = Group(Descendants(program.session), clock, program.running, f"{name} has not traced anything yet")
+    silent = f"{name} has not traced anything yet"
+    group = Group(Descendants(program.session), clock, program.running, silent, from_start=True)
     session = LiveSession(group, program.pid, clock, recorder, program)
     try:
         if signals is None:

@@ -10,7 +10,7 @@ import numpy as np
 from cuzk_top.errors import RingError
 from cuzk_top.merge import NameTable
 from cuzk_top.model import Batch, Columns, Session, Track
-from cuzk_top.sources.ring import Clock, Numbers, RingSource, ring_files
+from cuzk_top.sources.ring import FROM_START, Clock, Numbers, RingSource, ring_files
 from cuzk_tracer import reader
 
 
@@ -19,7 +19,8 @@ class Group:
 
     `find` gives paths of rings not given before, and is asked at every poll; `running` tells whether there
     may be more (None: the end comes with that of the last ring). A ring that fails is left out and said to
-    be; the others go on. `silent` is said as long as there is no ring.
+    be; the others go on. `silent` is said as long as there is no ring. `from_start`: their owners were
+    started for us, so that what was overwritten before the first poll is lost.
     """
 
     def __init__(
@@ -28,11 +29,14 @@ class Group:
         clock: Clock,
         running: Callable[[], bool] | None = None,
         silent: str = "",
+        *,
+        from_start: bool = False,
     ) -> None:
         self._find = find
         self._clock = clock
         self._running = running
         self._silent = silent
+        self._resume = FROM_START if from_start else None
         self._numbers = Numbers()
         self._table = NameTable([])
         self._session = Session(started_ns=clock(), names=self._table.names)
@@ -54,7 +58,7 @@ class Group:
         more = self._running is not None and self._running()  # asked before the rings are looked for
         for path in self._find():
             try:
-                self.add(RingSource(path, self._clock, self._numbers))
+                self.add(RingSource(path, self._clock, self._numbers, self._resume))
             except RingError as error:
                 self._said += (str(error),)
         polled = [(place, self._poll(place)) for place in range(len(self.rings)) if not self._over(place)]

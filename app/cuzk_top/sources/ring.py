@@ -35,6 +35,10 @@ Clock = Callable[[], int]
 
 LOOK_NS = 1_000_000_000
 """How often to look whether the file still has its name while nothing comes."""
+FROM_START: dict[str, Any] = {"slots": {}, "tracks": [], "async": [0], "lost": 0}
+"""The `resume` of who reads from the owner's first record on: what was overwritten before the first poll is
+lost, not older than the reader.
+"""
 AHEAD_NS = 1_000_000_000
 """Records that end later than this after now were not written by this machine's clock."""
 
@@ -378,4 +382,7 @@ def find(pid: int) -> str:
     try:
         return reader.find(pid)
     except reader.RingError as error:
-        raise RingError(str(error)) from None
+        from cuzk_top import provers  # noqa: PLC0415 (only to say why)
+
+        hidden = provers.hidden()
+        raise RingError(f"{error}; {hidden}" if hidden else str(error)) from None

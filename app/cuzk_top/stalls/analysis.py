@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from cuzk_top import figures
@@ -26,7 +26,7 @@ from cuzk_top.stalls.draft import Draft
 from cuzk_top.stalls.finding import Analysis, Finding
 from cuzk_top.stalls.graph import Graph
 from cuzk_top.stalls.limits import Limits
-from cuzk_top.stalls.scene import Scene
+from cuzk_top.stalls.scene import Proof, Scene
 from cuzk_top.stalls.whatif import NO_CUT, WhatIf
 
 Rule = Callable[[Graph], Iterable[Draft]]
@@ -55,7 +55,7 @@ def analyse(snapshot: Snapshot, window: tuple[int, int] | None, limits: Limits) 
     whatif = WhatIf(Paths(graph), limits.most_steps)
     idles = idle.find(graph)
     drafts = [*idles.drafts, *(draft for rule in RULES for draft in rule(graph))]
-    measured = _measured(whatif, _told_apart(_by_gpu(seen, drafts)))
+    measured = _measured(seen, whatif, _told_apart(_by_gpu(seen, drafts)))
     path = whatif.paths.steps(whatif.stretches(seen.proofs[-1])) if seen.proofs else ()
     return Analysis(
         (seen.low, seen.high),
@@ -114,16 +114,39 @@ def _told_apart(drafts: list[Draft]) -> list[Draft]:
     return found
 
 
-def _measured(whatif: WhatIf, drafts: list[Draft]) -> list[Draft]:
-    """With what closing each saves, where there is a proof to measure by."""
-    if not whatif.proofs:
-        return drafts
+def _measured(seen: Scene, whatif: WhatIf, drafts: list[Draft]) -> list[Draft]:
+    """With what closing each saves, where there is a proof to measure by: one that did not fail."""
     counted = [draft for draft in drafts if draft.finding.ranked]
-    saved = iter(whatif.saved([draft.cut or NO_CUT for draft in counted]))
-    return [_with(draft, next(saved)) if draft.finding.ranked else draft for draft in drafts]
+    saved = iter(whatif.saved([draft.cut or NO_CUT for draft in counted]) if whatif.proofs else ())
+    failed = [proof for proof in seen.proofs if proof.failed]
+    return [
+        _measured_one(draft, next(saved, None), _in(draft, failed), whatif.proofs)
+        if draft.finding.ranked
+        else draft
+        for draft in drafts
+    ]
 
 
-def _with(draft: Draft, saved: int) -> Draft:
+def _measured_one(draft: Draft, saved: int | None, failed: int, done: Sequence[Proof]) -> Draft:
+    """`failed`: in how many proofs that failed the finding lies."""
+    if failed and not _in(draft, done):
+        why = "its proof failed" if failed == 1 else f"all {failed} of its proofs failed"
+        finding = draft.finding
+        return replace(
+            draft, finding=replace(finding, arithmetic=(*finding.arithmetic, f"no saving counts: {why}"))
+        )
+    if saved is None:
+        return draft
+    return _with(draft, saved, f"; without {failed} that failed" if failed else "")
+
+
+def _in(draft: Draft, proofs: Sequence[Proof]) -> int:
+    """In how many of the proofs a finding lies."""
+    where = draft.finding.intervals
+    return sum(intervals.overlap(where, ((proof.start, proof.end),)) > 0 for proof in proofs)
+
+
+def _with(draft: Draft, saved: int, more: str) -> Draft:
     line = f"saved = {figures.spaced(saved)}: the proof's end without it, over the recorded edges"
     lasted = sum(end - start for start, end in draft.finding.intervals)
     if saved > lasted:  # each of several proofs would end so much earlier, at the same time
@@ -136,7 +159,7 @@ def _with(draft: Draft, saved: int) -> Draft:
         line = "hidden: without it something else takes as long"
     if draft.cut is None:
         line = "saves nothing here: no recorded edge of a proof leads through it"
-    arithmetic = (*draft.finding.arithmetic, line)
+    arithmetic = (*draft.finding.arithmetic, line + more)
     return replace(draft, finding=replace(draft.finding, saved_ns=saved, arithmetic=arithmetic))
 
 

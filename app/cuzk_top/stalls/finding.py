@@ -29,7 +29,7 @@ class Finding:
     """GPU time lost, summed over devices; 0 where none was. The costs of effects never overlap."""
     saved_ns: int | None
     """Wall time that closing this alone would save, through the critical path; 0: hidden; None: no proof to
-    measure it by."""
+    measure it by. Proofs that failed do not count."""
     count: int
     """Gaps, spans or copies in the group."""
     sentence: str

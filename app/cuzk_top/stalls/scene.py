@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from cuzk_top.devicetime import Covered, union
-from cuzk_top.model import FLAG_OPEN, CounterData, Snapshot
+from cuzk_top.model import FLAG_ERR, FLAG_OPEN, CounterData, Snapshot
 from cuzk_top.stalls import intervals, records
 from cuzk_top.stalls.intervals import Int64s, Set
 from cuzk_top.stalls.limits import Limits
@@ -23,6 +23,8 @@ class Proof:
     start: int
     end: int
     finished: bool
+    failed: bool
+    """Ended by an error: it would have taken longer."""
 
     @property
     def wall_ns(self) -> int:
@@ -177,5 +179,6 @@ def _proofs(found: Records) -> tuple[Proof, ...]:
         if int(host.track[i]) == track and end <= reach and found.on_thread[i]:
             continue
         track, reach = int(host.track[i]), end
-        proofs.append(Proof(i, start, end, not host.flags[i] & FLAG_OPEN))
+        finished = not host.flags[i] & FLAG_OPEN
+        proofs.append(Proof(i, start, end, finished, finished and bool(host.flags[i] & FLAG_ERR)))
     return tuple(sorted(proofs, key=lambda proof: (proof.end, proof.start)))

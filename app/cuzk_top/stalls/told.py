@@ -4,7 +4,8 @@
 
 - ``schema``: ``cuzk-top.stalls/1``
 - ``window``: ``start_ns`` and ``end_ns`` of CLOCK_MONOTONIC, and ``origin_ns``, the session's first record
-- ``proofs``: ``count`` (finished), ``wall_ns`` (the time in the window in which a job was open)
+- ``proofs``: ``count`` (finished), ``failed`` (how many of them), ``wall_ns`` (the time in the window in
+  which a job was open)
 - ``devices``: ``count``, ``kernel_ns``, ``copy_only_ns``, ``idle_ns`` (they add up to the window's length
 times the count), ``explained_ns``, ``unknown_ns``, ``nowork_ns`` (they add up to idle_ns), ``missing`` (why
 there is no device data, or null)
@@ -29,6 +30,7 @@ from typing import Any
 
 from cuzk_top import figures, stats
 from cuzk_top.model import Snapshot
+from cuzk_top.proofs import proofs
 from cuzk_top.stalls.finding import Analysis, Finding, Step
 from cuzk_top.stalls.limits import Limits
 
@@ -40,12 +42,13 @@ MOST_OF_PATH = 6
 def facts(snapshot: Snapshot, analysis: Analysis, limits: Limits) -> dict[str, Any]:
     """Everything that is said, as JSON can hold it."""
     finished, _, _ = stats.proofs(snapshot)
+    failed = sum(proof.failed for proof in proofs(snapshot))
     low, high = analysis.window
     whole = analysis.kernel_ns + analysis.copy_only_ns + analysis.idle_ns
     return {
         "schema": SCHEMA,
         "window": {"start_ns": low, "end_ns": high, "origin_ns": snapshot.first_ns},
-        "proofs": {"count": finished, "wall_ns": analysis.proof_ns},
+        "proofs": {"count": finished, "failed": failed, "wall_ns": analysis.proof_ns},
         "devices": {
             "count": whole // (high - low) if high > low else 0,
             "kernel_ns": analysis.kernel_ns,
@@ -132,10 +135,11 @@ def text(data: dict[str, Any], name: str) -> str:
 
 
 def _head(data: dict[str, Any], name: str) -> list[str]:
-    window, proofs, devices = data["window"], data["proofs"], data["devices"]
+    window, made, devices = data["window"], data["proofs"], data["devices"]
     wall = window["end_ns"] - window["start_ns"]
-    count = f"{proofs['count']} proof{'' if proofs['count'] == 1 else 's'}"
-    lines = [f"{name}: {count}, {figures.spaced(proofs['wall_ns'])} of {figures.spaced(wall)}"]
+    count = f"{made['count']} proof{'' if made['count'] == 1 else 's'}"
+    count += f" ({made['failed']} failed)" if made["failed"] else ""
+    lines = [f"{name}: {count}, {figures.spaced(made['wall_ns'])} of {figures.spaced(wall)}"]
     if devices["missing"]:
         lines.append(devices["missing"])
     else:

@@ -93,13 +93,15 @@ class _Timed:
 
 
 class WhatIf:
-    """Recomputes the proofs of a scene. `steps` is how many events are recomputed at most, over all calls."""
+    """Recomputes the proofs of a scene but for those that failed: an earlier failure saves nothing. `steps`
+    is how many events are recomputed at most, over all calls.
+    """
 
     def __init__(self, paths: Paths, steps: int) -> None:
         self.paths, self.graph = paths, paths.graph
         self.events = Events(paths.graph)
         self._steps = steps
-        self.proofs = paths.graph.scene.proofs
+        self.proofs = tuple(proof for proof in paths.graph.scene.proofs if not proof.failed)
         floor = [max(proof.start, self.graph.records.low) for proof in self.proofs]
         self._floor = np.array(floor, np.int64)
         ends = np.array([proof.end for proof in self.proofs], np.int64)
@@ -111,6 +113,8 @@ class WhatIf:
 
     def stretches(self, proof: Proof) -> list[Stretch]:
         """The proof's critical path as it was."""
+        if proof.failed:
+            return self.paths.stretches(proof)
         return self._stretches[self.proofs.index(proof)]
 
     def saved(self, cuts: Sequence[Cut]) -> list[int]:

@@ -91,6 +91,25 @@ def test_two_programs_are_one_source(traced):
     group.close()
 
 
+@pytest.mark.parametrize("from_start", [True, False])
+def test_what_is_overwritten_before_the_first_poll_is_lost_of_a_program_that_we_started(traced, from_start):
+    """A main thread has room for 65,536 records, of which one may be half overwritten."""
+    program = traced(STEPS)
+    step(program, 70_000)
+    paths = [[program.ring]]
+    group = Group(lambda: paths.pop() if paths else [], CLOCK, from_start=from_start)
+    batch = group.poll()
+    assert len(batch.columns) == 65_535
+    assert batch.lost == (70_000 - 65_535 if from_start else 0)
+    assert batch.problems == (
+        () if from_start else ("4,465 records are older than this viewer and no longer in the ring",)
+    )
+    step(program, 5)
+    batch = group.poll()
+    group.close()
+    assert (len(batch.columns), batch.lost) == (5, 4_465 if from_start else 0)
+
+
 def test_a_ring_that_cannot_be_read_leaves_the_others(traced, tmp_path):
     program = traced(STEPS)
     step(program, 2)

@@ -1,8 +1,11 @@
 """Saved traces: round trips, streams cut at every byte, foreign files, packing, replay."""
 
+import errno
 import json
 import math
 import os
+import resource
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -349,6 +352,70 @@ def test_a_failing_disk_leaves_the_stream(tmp_path, monkeypatch):
     opened = recording.open(path)
     assert len(opened.columns) == 4 and opened.problems == ()
     recorder.close()
+
+
+@contextmanager
+def files_up_to(size: int):
+    """Writing a file beyond that size fails, as on a full disk, with another number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def many(number: int, count: int = 20_000) -> Batch:
+    """The number-th poll, which ends so many seconds after the session began."""
+    now = SESSION.started_ns + number * 1_000_000_000
+    columns = Columns.make(count, start_ns=now - 9, end_ns=now, kind=KIND_SPAN, track=1, name=2)
+    return Batch(SESSION, columns, Columns.empty(), 0, now)
+
+
+def test_a_full_disk_is_told_in_one_line_with_what_is_saved(tmp_path):
+    path = tmp_path / "t.cuzk"
+    size = 20_000 * recording.ROW_BYTES
+    recorder = recording.Recorder(path)
+    with files_up_to(5 * size // 2):
+        recorder.append(many(1))
+        recorder.append(many(2))
+        with pytest.raises(OSError) as caught:
+            recorder.append(many(3))
+    assert str(caught.value) == (
+        f"{os.strerror(errno.EFBIG)}: {path}: what came after 2.00 s is not saved; make room, then record "
+        "again, or on the screen save what memory holds (W)"
+    )
+    opened = recording.open(path)
+    assert len(opened.columns) == 40_000 and opened.now_ns == SESSION.started_ns + 2_000_000_000
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    path = tmp_path / "t.cuzk"
+    recorder = recording.Recorder(path)
+    with files_up_to(path.stat().st_size), pytest.raises(OSError, match="nothing is saved; make room"):
+        recorder.append(many(1))
+
+
+def test_no_room_for_the_sorted_file_leaves_what_can_be_packed_later(tmp_path, monkeypatch):
+    path = tmp_path / "t.cuzk"
+    recorder = recording.Recorder(path)
+    recorder.append(many(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(packing, "pack", raising(OSError(errno.ENOSPC, "Error writing bytes. Detail: …")))
+        with pytest.raises(OSError) as caught:
+            recorder.close()
+    assert str(caught.value) == (
+        f"No space left on device: {path} has everything, but is not packed; make room, then cuzk-top pack "
+        f"{path}"
+    )
+    assert len(packing.pack(path, path).columns) == 20_000 == len(recording.open(path).columns)
+
+
+def raising(error: Exception):
+    def fail(*_arguments):
+        raise error
+
+    return fail
 
 
 def test_a_stream_can_be_read_while_it_is_written(tmp_path):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cuzk_top import provers
+from cuzk_top.errors import RingError
+from cuzk_top.sources import ring
 from cuzk_tracer import gpu
 
 SECOND = 1_000_000_000
@@ -95,6 +97,33 @@ def test_what_to_type(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def as_user(monkeypatch: pytest.MonkeyPatch, *groups: int) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getegid", lambda: 1000)
+    monkeypatch.setattr(os, "getgroups", lambda: [1000, *groups])
+
+
+def test_of_several_mounts_the_last_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_user(monkeypatch)
+    plain, hiding = (f"proc /proc proc {options} 0 0\n" for options in ("rw", "rw,hidepid=invisible"))
+    (tmp_path / "mounts").write_text(plain + hiding)
+    assert "hidepid=invisible" in str(provers.hidden(tmp_path))
+    (tmp_path / "mounts").write_text(hiding + plain)
+    assert provers.hidden(tmp_path) is None
+
+
+def test_the_group_that_hidepid_spares_sees_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_user(monkeypatch, 27)
+    (tmp_path / "mounts").write_text("proc /proc proc rw,hidepid=2,gid=27 0 0\n")
+    assert provers.hidden(tmp_path) is None
+
+
+def test_a_process_that_may_be_hidden_is_not_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provers, "hidden", lambda: "other users' processes are hidden")
+    with pytest.raises(RingError, match="no process 4194305; other users' processes are hidden"):
+        ring.find(2**22 + 1)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -107,7 +136,7 @@ def test_what_to_type(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hidden_processes_are_said(
     tmp_path: Path, options: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    as_user(monkeypatch)
     (tmp_path / "mounts").write_text(f"sysfs /sys sysfs rw 0 0\nproc /proc proc {options} 0 0\n")
     found = provers.hidden(tmp_path)
     assert (found is None) == (said is None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from made import DEFAULTS, Trace, ns, silent, spots, the
 
+from cuzk_top.model import FLAG_ERR
 from cuzk_top.stalls.graph import is_wait
 from cuzk_top.stalls.memory import kind_of
 
@@ -675,3 +676,42 @@ def test_without_a_gpu_there_is_a_path_and_no_device() -> None:
         ("prove", 100_000),
     ]
     assert of.findings == () and of.idle_ns == 0
+
+
+# -- proofs that failed -------------------------------------------------------------------------------------
+
+
+def proving(trace: Trace, at: int, *, failed: bool = False) -> None:
+    """A proof of 10 ms whose GPU waits 4 ms for the host."""
+    trace.span("prove", at, at + 10_000)
+    if failed:
+        trace.rows[-1]["flags"] |= FLAG_ERR
+    for name, start, end in (("msm.l", at, at + 2_000), ("msm.h", at + 6_000, at + 10_000)):
+        stage = trace.span(name, start, end)
+        trace.work("kernel", start, end, stage)
+        trace.sync(start + 10, end)
+    trace.span("synthesis", at + 2_000, at + 6_000)
+
+
+def test_what_a_proof_that_failed_waited_for_saves_nothing() -> None:
+    both, one, none = Trace(), Trace(), Trace()
+    for trace, failures in ((both, (False, False)), (one, (False, True)), (none, (True, True))):
+        for number, failed in enumerate(failures):
+            proving(trace, 10_000 * number, failed=failed)
+    found = [the(trace.analyse(20_000), "idle.host") for trace in (both, one, none)]
+    assert [finding.cost_ns for finding in found] == [8_000_000] * 3, "the GPU idled all the same"
+    assert [finding.saved_ns for finding in found] == [8_000_000, 4_000_000, None]
+    assert [finding.arithmetic[-1] for finding in found] == [
+        "saved = 8.00 ms: the proof's end without it, over the recorded edges",
+        "saved = 4.00 ms: the proof's end without it, over the recorded edges; without 1 that failed",
+        "no saving counts: all 2 of its proofs failed",
+    ]
+
+
+def test_the_path_of_a_proof_that_failed_is_told_all_the_same() -> None:
+    trace = Trace()
+    proving(trace, 0, failed=True)
+    of = trace.analyse(10_000)
+    told = [(step.name, step.end_ns - step.start_ns) for step in of.path]
+    assert told == [("kernel", 2_000_000), ("synthesis", 4_000_000), ("kernel", 4_000_000)]
+    assert the(of, "idle.host").arithmetic[-1] == "no saving counts: its proof failed"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cuzk_top import stalls
+from cuzk_top import stalls, trace
 from cuzk_top.sources.trace_file import TraceSource
 from cuzk_top.stalls.finding import Analysis, Finding
 from cuzk_top.store import Store
@@ -105,6 +106,47 @@ def test_b_g2_on_the_cpu_is_what_the_proof_waits_for() -> None:
     (found,) = told("gpu/golden/dense-20-b-g2-cpu", "tail.cpu")
     assert found.lane == "msm.b_g2" and found.count == 2
     assert 300e6 < (found.saved_ns or 0) / 2 < 400e6
+
+
+def pairs(name: str) -> list[tuple[int, int]]:
+    """Lengths of the proofs of each pair of a trace of hidden.py: with the stall and without."""
+    opened = trace.open(DATA / f"{name}.cuzk")
+    columns = opened.columns
+    names = [place for place, text in enumerate(opened.session.names) if text.text == "prove"]
+    proofs = columns.take(np.flatnonzero(np.isin(columns.name, names)))
+    ns = dict(
+        zip(
+            zip(proofs.a0.tolist(), proofs.a1.tolist(), strict=True),
+            (proofs.end_ns - proofs.start_ns).tolist(),
+            strict=True,
+        )
+    )
+    return [(ns[pair, 0], ns[pair, 1]) for pair in range(1, 41)]
+
+
+def removed(name: str) -> tuple[int, int]:
+    """Between what removing the stall gave: of 40 differences the 14th smallest and largest, which hold the
+    median with 96 % (1 - 2 P(X <= 13) of a binomial of 40 and 1/2).
+    """
+    gains = sorted(stalled - flipped for stalled, flipped in pairs(name))
+    return gains[13], gains[26]
+
+
+def test_a_stall_beside_a_longer_sum_is_hidden_and_its_removal_gave_nothing() -> None:
+    low, high = removed("stalls/hidden")
+    assert low < 0 < high
+    for rule in ("alloc", "dealloc"):
+        (found,) = told("stalls/hidden", rule)
+        assert found.hidden and found.count >= 40
+        assert found.arithmetic[-1] == "hidden: without it something else takes as long"
+        assert sum(end - start for start, end in found.intervals) > 40 * 4_000_000  # 4 and 40 ms a proof
+
+
+def test_the_same_stall_before_the_sum_is_worth_what_its_removal_gave() -> None:
+    low, high = removed("stalls/worth")
+    assert 40_000_000 < low < high < 60_000_000
+    said = sum(found.saved_ns or 0 for rule in ("alloc", "dealloc") for found in told("stalls/worth", rule))
+    assert low < said / 40 < high
 
 
 def test_a_recorder_that_was_stopped_is_neither_a_lost_gpu_nor_a_hang() -> None:
