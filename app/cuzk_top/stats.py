@@ -87,8 +87,10 @@ def last_duration(rows: Sequence[RowData], now_ns: int) -> int | None:
         spans = clipped(row, now_ns)
         if not spans.total:
             continue
-        index = np.array([spans.total - 1], dtype=np.int64)
-        start, end = int(spans.starts(index)[0]), int(spans.ends(index)[0])
+        if spans.open_ns is not None:
+            start, end = spans.open_ns, now_ns
+        else:
+            start, end = int(spans.start_ns[-1]), min(int(spans.end_ns[-1]), now_ns)
         if not any(track == row.track and s <= start and end <= e for track, s, e in lasts):
             lasts.append((row.track, start, end))
     if not lasts:
