@@ -172,23 +172,27 @@ class DrawnSession(Screen[None], inherit_bindings=False):
     def _compute_figures(self, layout: Layout, now: int) -> None:
         """Renew the figures if they are of another moment or window; those of large traces in a thread."""
         moment = (self.data.revision, self.data.now_ns)
-        key = (moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight)
+        inspected = self.view.selected if self.tab == "inspector" else None
+        key = (
+            (moment, self.view.window, layout.rows, layout.counters, layout.compact),
+            (self.insight, inspected),
+        )
         running = self.controls.mode == "live" and not self.data.ended
         # While a session runs, a table that is not on the screen is left as it is.
         rests = running and (self.tab != "stages" or now < self._table_due_ns)
         holds = self._table_of is not None and (rests or self._table_of == moment)
-        table = self._figures.table if holds else None
         if key == self._figured and holds:
             return
         if self.data.spans <= INLINE_SPANS:
-            self._figured, self._figures = key, compute(self.data, self.view, layout, self.insight, table)
+            self._figured = key
+            self._figures = compute(self.data, self.view, layout, self.insight, holds, self._figures)
             self._tabled(moment, now, holds)
         elif not self._computing and now >= self._figures_due_ns:
             self._computing = True
-            data, view, insight = self.data, self.view, self.insight
+            data, view, insight, before = self.data, self.view, self.insight, self._figures
 
             def work() -> None:
-                figures = compute(data, view, layout, insight, table)
+                figures = compute(data, view, layout, insight, holds, before)
                 self.app.call_from_thread(arrive, figures)
 
             def arrive(figures: Figures) -> None:
@@ -200,6 +204,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
                 resting = self.controls.mode == "live" and holds
                 self._figures_due_ns = done + FIGURES_REST * (done - now) if resting else done
                 self._drawn, self._text_due_ns = None, 0
+                if not running:  # else ten frames a second come anyway
+                    self.tick()
 
             self.run_worker(work, thread=True, group="figures")
 
@@ -248,7 +254,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         shown = panes.Shown(
-            self.data, self.view, self.tab, self.insight, self._figures.table, self.controls.lines()
+            self.data, self.view, self.tab, self.insight, self._figures, self.controls.lines()
         )
         words, lines = panes.status(shown, layout), panes.body(shown, layout, self.skin)
         size = (width, layout.panel_height + 1)

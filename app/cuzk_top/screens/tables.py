@@ -14,6 +14,7 @@ from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.lanes import DisplayRow, device_of
 from cuzk_top.screens.layout import Layout
 from cuzk_top.stage_table import Stage, stage_table
+from cuzk_top.stats import Kin
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets.areas import highest
 from cuzk_top.widgets.timeline import Numbers
@@ -24,17 +25,32 @@ class Figures(NamedTuple):
 
     numbers: dict[str, Numbers]
     table: Sequence[Stage]
+    kin: Kin | None
+    """Of the span that the inspector shows; None where it shows none."""
 
 
-NO_FIGURES = Figures({}, ())
+NO_FIGURES = Figures({}, (), None)
 
 
 def compute(
-    snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight, table: Sequence[Stage] | None
+    snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight, holds: bool, before: Figures
 ) -> Figures:
-    """All figures of a moment; a stage table that still holds is passed in."""
+    """All figures of a moment. `holds`: the stage table of `before` is kept."""
     numbers = all_numbers(snapshot, view, layout, insight)
-    return Figures(numbers, stage_table(snapshot) if table is None else table)
+    table = before.table if holds else stage_table(snapshot)
+    return Figures(numbers, table, _kin(snapshot, view, before.kin))
+
+
+def _kin(snapshot: Snapshot, view: ViewState, before: Kin | None) -> Kin | None:
+    """What the inspector compares its span with."""
+    if view.selected is None or view.tab != "inspector":
+        return None
+    record = stats.find(snapshot, view.selected)
+    if record is None:
+        return None
+    moment = (snapshot.revision, snapshot.now_ns)
+    same = before is not None and (before.name, before.moment) == (record.name, moment)
+    return before if same else stats.kin(snapshot, record.name)
 
 
 def all_numbers(snapshot: Snapshot, view: ViewState, layout: Layout, insight: Insight) -> dict[str, Numbers]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top import stats
-from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, Session, Snapshot
+from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, RowData, Session, Snapshot
 from cuzk_top.stage_table import stage_table
 from cuzk_top.store import Store
 
@@ -125,6 +126,28 @@ def test_nested_spans_are_busy_once(trace: tuple[Flat, float], begin: int, lengt
     assert stats.busy_ns(snapshot.rows, low, high, snapshot.now_ns) == len(inside) * MS
 
 
+series = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=8)
+"""Pauses and lengths."""
+
+
+@given(st.lists(series, min_size=1, max_size=4), st.integers(-2, 40), st.integers(0, 50), st.integers(0, 60))
+def test_spans_of_a_track_are_busy_once_however_they_lie(
+    rows: list[list[tuple[int, int]]], begin: int, length: int, now: int
+) -> None:
+    made, covered = [], set()
+    lane = build.live_controls().snap.rows[0].lane
+    for depth, series in enumerate(rows):
+        at, spans = depth, []
+        for pause, took in series:
+            spans.append((at + pause, at + pause + took))
+            at += pause + max(1, took)  # no two begin together
+        columns = Columns.make(len(spans), start_ns=[s for s, _ in spans], end_ns=[e for _, e in spans])
+        made.append(RowData(lane, 1, depth, columns))
+        covered |= {t for start, end in spans for t in range(start, end)}
+    inside = covered & set(range(begin, min(begin + length, now)))
+    assert stats.busy_ns(made, begin, begin + length, now) == len(inside)
+
+
 def test_last_duration_is_of_the_last_outermost_span() -> None:
     snapshot = build.live_controls().snap
     lanes = {
@@ -212,21 +235,44 @@ def test_a_program_and_a_library_may_both_have_a_name_for_proofs() -> None:
 def test_siblings_rank_and_histogram() -> None:
     snapshot = finished_snapshot()
     row = next(row for row in snapshot.rows if row.lane.key == "msm.h" and row.depth == 1)
-    found = [
-        stats.siblings(
-            snapshot,
-            snapshot.record(row, i),
-            int(np.diff([row.columns.start_ns[i], row.columns.end_ns[i]])[0]),
-            4,
-        )
-        for i in range(3)
-    ]
+    kin = stats.kin(snapshot, snapshot.record(row, 0).name)
+    found = [stats.siblings(kin.durations, snapshot.record(row, i).duration_ns, 4) for i in range(3)]
     assert [s.rank for s in found if s] == [3, 2, 1]
     first = found[0]
     assert first is not None
     assert first.histogram == (1, 0, 1, 1) and first.bucket == 0
     assert first.median_ns == round(180 * 4 * 1.04 * MS)
     assert sum(first.histogram) == first.count == 3
+
+
+@given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(-10, 1_010), st.integers(1, 24))
+def test_siblings_against_counting(durations: list[int], mine: int, buckets: int) -> None:
+    found = stats.siblings(np.array(sorted(durations), np.int64), mine, buckets)
+    if not durations:
+        assert found is None
+        return
+    assert found is not None
+    low, high = min(durations), max(durations)
+
+    def bucket(duration: int) -> int:
+        share = Fraction(duration - low, max(1, high - low))
+        return min(max(int(share * buckets // 1), 0), buckets - 1)
+
+    assert found.count == len(durations) and found.rank == 1 + sum(one > mine for one in durations)
+    assert found.median_ns == int(statistics.median(durations))
+    assert (found.fastest_ns, found.slowest_ns) == (low, high)
+    assert found.histogram == tuple([bucket(one) for one in durations].count(b) for b in range(buckets))
+    assert found.bucket == bucket(mine)
+
+
+def test_kin_are_all_of_a_text_whatever_their_numbers() -> None:
+    """Two processes number one name apart; what runs or has not begun does not count."""
+    starts, ends = np.array([0, 10, 20, 30, 40]), np.array([4, 15, 26, 37, 48])
+    columns = Columns.make(5, start_ns=starts, end_ns=ends, name=np.array([1, 2, 3, 1, 1]))
+    row = RowData(build.live_controls().snap.rows[0].lane, 1, 0, columns)
+    session = Session(names=[Name(""), Name("ntt"), Name("ntt.x"), Name("ntt")])
+    snapshot = replace(build.live_controls().snap, session=session, rows=(row,), now_ns=45)
+    assert stats.kin(snapshot, "ntt").durations.tolist() == [4, 6, 7]
 
 
 def test_find_names_the_same_span_again() -> None:
