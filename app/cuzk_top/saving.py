@@ -12,8 +12,10 @@ from cuzk_top import paths
 from cuzk_top.errors import InputError
 
 if TYPE_CHECKING:
-    from cuzk_top.model import Snapshot
+    from cuzk_top.model import Batch, Snapshot
     from cuzk_top.recording import Recorder
+
+LATE_NS = 1_000_000_000
 
 
 def place(output: str | None, job: str) -> Path | None:
@@ -46,6 +48,45 @@ def begin(path: Path | None, max_bytes: int | None) -> Recorder | None:
     except OSError as error:
         _no_trace(error, path)
         return None
+
+
+class LateRecorder:
+    """A `recording.Recorder` that is made a second after the first batch came: what writes a trace takes as
+    long to load as a tenth of what is done until the first frame. Raises OSError at once where the file
+    cannot be made.
+
+    Until then the ring alone has what came, from which `recover` reads it.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, str]) -> None:
+        self.path = path
+        self._facts = facts
+        self._waiting: list[Batch] = []
+        self._recorder: Recorder | None = None
+        path.unlink(missing_ok=True)  # a viewer may have the old one mapped
+        path.touch(0o600)
+
+    def append(self, batch: Batch) -> None:
+        """Take a batch in. Raises OSError (a full disk, say)."""
+        if self._recorder is not None:
+            self._recorder.append(batch)
+            return
+        self._waiting.append(batch)
+        if batch.ended or batch.now_ns - self._waiting[0].now_ns >= LATE_NS:
+            self._begin()
+
+    def close(self) -> None:
+        """Finish the recording (see `recording.Recorder.close`)."""
+        (self._recorder or self._begin()).close()
+
+    def _begin(self) -> Recorder:
+        from cuzk_top import recording  # noqa: PLC0415
+
+        self._recorder = recording.Recorder(self.path, self._facts)
+        for batch in self._waiting:
+            self._recorder.append(batch)
+        self._waiting.clear()
+        return self._recorder
 
 
 def buffer(snapshot: Snapshot) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from textual.app import ComposeResult
+from textual.geometry import Size
 from textual.screen import Screen
 
 from cuzk_top import figures, viewport
@@ -72,6 +73,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.undo: list[tuple[ViewState, int]] = []
         """Earlier views, and in a replay where the play head was."""
         self._drawn: object = None
+        self._size = Size()
+        """What the last frame was drawn for."""
         self._said: object = None
         self._sized: Layout | None = None
         self._text_due_ns = 0
@@ -106,10 +109,10 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.set_interval(FRAME_S, self._frame)
-        self.tick(True)
 
     def on_resize(self) -> None:
-        self.tick(True)
+        if self.size != self._size:  # at the start it comes with the size that was drawn for
+            self.tick(True)
 
     def on_screen_resume(self) -> None:
         self._drawn = None
@@ -139,6 +142,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             insight = self.analyst.look(self.data, self.view.window, moving)
             if insight is not self.insight:
                 self._learn(insight)
+        self._size = self.size
         width, height = self.size
         layout = self._arranger.arrange(self.data, self.view, width, height, insight)
         if layout is None:

@@ -3,6 +3,9 @@
 import json
 import math
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuzk_top import machine, packing, paths, recording, trace
+from cuzk_top import machine, packing, paths, recording, saving, trace
 from cuzk_top.errors import TraceError
 from cuzk_top.model import (
     COLUMN_TYPES,
@@ -618,3 +621,29 @@ def test_facts_of_the_machine():
         "machine.python",
         "machine.memlock_bytes",
     } <= set(facts)
+
+
+def test_a_recording_begun_late_has_all_that_came_before(tmp_path: Path) -> None:
+    late = saving.LateRecorder(tmp_path / "late.cuzk", {"machine.cpu": "abacus"})
+    for now, batch in zip((0, saving.LATE_NS - 1, saving.LATE_NS), batches(), strict=True):
+        late.append(replace(batch, now_ns=now))
+        assert (late.path.stat().st_size > 0) == (now == saving.LATE_NS)
+    late.close()
+    loaded = trace.open(late.path)
+    assert same(Columns.concat([run.columns for run in loaded.runs]), everything(), ordered=False)
+    assert [name.text for name in loaded.session.names] == ["", "prove", "msm.h", "msm.h", "rss", "new"]
+
+
+def test_a_recording_of_a_moment_is_whole_too(tmp_path: Path) -> None:
+    late = saving.LateRecorder(tmp_path / "late.cuzk", {})
+    late.append(batches()[0])
+    late.close()
+    assert sum(len(run.columns) for run in trace.open(late.path).runs) == 4
+
+
+def test_what_is_loaded_before_the_first_frame_writes_no_traces() -> None:
+    """pyarrow alone takes a tenth of the time until then."""
+    screen = "import cuzk_top.app, cuzk_top.commands.proving, cuzk_top.live, cuzk_top.saving"
+    asked = f"{screen}, cuzk_top.sources.ring, sys; print('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
