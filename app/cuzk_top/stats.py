@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
+from cuzk_top.model import FLAG_ERR, RowData, Session, Snapshot, SpanRecord
 from cuzk_top.proofs import covered
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
@@ -134,7 +134,7 @@ def named(names: NDArray[np.uint32], numbers: Sequence[int]) -> NDArray[np.bool_
 
 
 class ProofRow(NamedTuple):
-    """The proofs of one row that have begun, without those that lie in another of their thread."""
+    """The proofs of one row that have begun and not failed, without those within another of their thread."""
 
     starts: Int64s
     ends: Int64s
@@ -167,7 +167,8 @@ def proof_rows(snapshot: Snapshot) -> Iterator[ProofRow]:
                 mine &= ~covered(starts, outer)
             outer.append((starts, ends))
         last = finished if finished < len(starts) and mine[finished] else None
-        whole = mine[:finished]
+        # One that failed took no proof's time.
+        whole = mine[:finished] & ((row.columns.flags[:finished] & FLAG_ERR) == 0)
         yield ProofRow(
             starts[:finished][whole], ends[:finished][whole], None if last is None else int(starts[last])
         )

@@ -11,7 +11,7 @@ from sessions import BASE_NS, MS
 
 from cuzk_top import figures
 from cuzk_top.jobs import Job
-from cuzk_top.screens import gaps, panes
+from cuzk_top.screens import gaps, panes, tables
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.explain import explain_lines
 from cuzk_top.screens.explain_counters import source
@@ -22,7 +22,7 @@ from cuzk_top.screens.tables import NO_FIGURES
 from cuzk_top.stage_table import stage_table
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets import job_lines, stage_lines, stall_lines
+from cuzk_top.widgets import beside, job_lines, stage_lines, stall_lines
 from cuzk_top.widgets.inspector_lines import inspector_lines
 from cuzk_top.widgets.paint import Line
 
@@ -358,3 +358,28 @@ async def test_clicks_select_gaps_and_findings_and_drags_snap() -> None:
         await pilot.hover(offset=(layout.label_width + 28, y))
         await pilot.mouse_up(offset=(layout.label_width + 28, y))
         assert screen.view.selection == (BASE_NS + 11_500 * MS, BASE_NS + 14_500 * MS)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_of_how_much_a_counter_is_fits_its_column(width: int) -> None:
+    layout = arrange(SNAP, VIEW, width, 45, SAID)
+    assert layout is not None and not layout.compact
+    counter = replace(SNAP.counters[0], unit="GiB", top=141e9, missing=None)
+    numbers = tables.all_numbers(SNAP, VIEW, replace(layout, counters=(counter,)), SAID)
+    line = beside.counter_numbers(numbers[f"counter {counter.key}"], layout, THEME)
+    assert text(line).endswith(" /141G")
+
+
+def test_the_path_is_stepped_through_by_its_pieces() -> None:
+    pieces = [(step.start_ns, step.end_ns) for step in SAID.analysis.path]
+    view = replace(VIEW, selection=None)
+    seen = []
+    for _ in range(len(pieces)):
+        piece = gaps.beside(view, pieces, 1)
+        if piece is None:
+            break
+        seen.append(piece)
+        view = replace(view, selection=piece)
+    assert seen == [piece for piece in pieces if piece[0] >= VIEW.t0_ns]
+    assert gaps.beside(view, pieces, 1) is None
+    assert gaps.beside(view, pieces, -1) == pieces[-2]

@@ -130,7 +130,7 @@ def _counter(snapshot: Snapshot, counter: CounterData) -> Numbers:
     count = int(np.searchsorted(counter.start_ns, snapshot.now_ns, "left"))
     if not count:
         return Numbers()
-    note = f"of {figures.si(counter.top)}" if counter.top is not None and counter.unit != "%" else ""
+    note = f"/{figures.si(counter.top)}" if counter.top is not None and counter.unit != "%" else ""
     return Numbers(
         _value(counter, float(counter.value[count - 1])),
         note,

@@ -38,6 +38,9 @@ class WalkedSession(PointedSession, inherit_bindings=False):
         if row is not None and row.kind == "stalls":
             self._step_gap(row, step)
             return
+        if row is not None and row.kind == "path":
+            self._step_path(row, step)
+            return
         found = navigation.step_span(self.view, self.data, row, step) if row is not None else None
         if row is None or found is None:
             self.notice("no further span in this lane")
@@ -51,6 +54,16 @@ class WalkedSession(PointedSession, inherit_bindings=False):
             self.notice("no further gap")
             return
         self.change(replace(gaps.select(self.view, *gap), focus="lanes"))
+
+    def _step_path(self, row: DisplayRow, step: int) -> None:
+        piece = gaps.beside(
+            self.view, [(one.start_ns, one.end_ns) for one in self.insight.analysis.path], step
+        )
+        if piece is None:
+            self.notice("no further piece of the path")
+            return
+        view = replace(self.view, cursor=row.key, selected=None, selection=piece, focus="lanes")
+        self.change(gaps.in_sight(view, piece))
 
     def action_inspect(self) -> None:
         finding = self.insight.selected(self.view)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top import stats
-from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, RowData, Session, Snapshot
+from cuzk_top.model import FLAG_ERR, KIND_SPAN, Batch, Columns, Name, RowData, Session, Snapshot, Track
 from cuzk_top.stage_table import stage_table
 from cuzk_top.store import Store
 
@@ -273,6 +273,44 @@ def test_kin_are_all_of_a_text_whatever_their_numbers() -> None:
     session = Session(names=[Name(""), Name("ntt"), Name("ntt.x"), Name("ntt")])
     snapshot = replace(build.live_controls().snap, session=session, rows=(row,), now_ns=45)
     assert stats.kin(snapshot, "ntt").durations.tolist() == [4, 6, 7]
+
+
+def two_threads(flags: list[int]) -> Snapshot:
+    """Two processes number their names apart: proofs of 10, 20 and 40 ms in one, 30 ms in the other."""
+    names = [Name(""), Name("prove"), Name("msm.h"), Name("prove"), Name("msm.h")]
+    spans = Columns.make(
+        8,
+        start_ns=np.array([0, 20, 50, 5, 1, 21, 51, 6]) * MS,
+        end_ns=np.array([10, 40, 90, 35, 9, 39, 89, 16]) * MS,
+        kind=KIND_SPAN,
+        flags=np.array(flags),
+        depth=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
+        track=np.array([1, 1, 1, 2, 1, 1, 1, 2]),
+        name=np.array([1, 1, 1, 3, 2, 2, 2, 4]),
+        id=np.arange(1, 9),
+        parent=np.array([0, 0, 0, 0, 1, 2, 3, 4]),
+    )
+    tracks = {1: Track(1, "thread", "main", 1), 2: Track(2, "thread", "main", 2)}
+    store = Store()
+    store.append(Batch(Session(names=names, tracks=tracks), spans, Columns.empty(), 0, 100 * MS, True))
+    return store.snapshot()
+
+
+def test_names_of_one_text_are_one_stage() -> None:
+    table = {stage.name: stage for stage in stage_table(two_threads([0] * 8))}
+    assert set(table) == {"prove", "msm.h"}
+    assert (table["prove"].count, table["prove"].total_ns) == (4, 100 * MS)
+    assert (table["msm.h"].count, table["msm.h"].total_ns) == (4, (8 + 18 + 38 + 10) * MS)
+    assert table["prove"].self_ns == (100 - 74) * MS
+    assert table["prove"].median_ns == 25 * MS and table["msm.h"].share == 0.74
+
+
+def test_a_proof_that_failed_is_none_to_compare_with() -> None:
+    snapshot = two_threads([0, 0, FLAG_ERR, 0, 0, 0, FLAG_ERR, 0])
+    assert stats.proofs(snapshot) == (3, [10 * MS, 20 * MS, 30 * MS], None)
+    table = {stage.name: stage for stage in stage_table(snapshot)}
+    assert (table["prove"].count, table["prove"].median_ns) == (4, 20 * MS)
+    assert (table["msm.h"].count, table["msm.h"].median_ns) == (4, 10 * MS)
 
 
 def test_find_names_the_same_span_again() -> None:
