@@ -5,9 +5,8 @@ with too; without one, names stay as they are.
 """
 
 import ctypes
-import ctypes.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -19,7 +18,7 @@ _HASHED = re.compile(r"_INTERNAL_[0-9a-f]+_\d+_\w+?_cu_[0-9a-f_]+::")
 @cache
 def _demangler() -> Callable[[bytes], bytes] | None:
     """The runtime's function as one from bytes to bytes; None where there is none."""
-    for name in ("libstdc++.so.6", ctypes.util.find_library("stdc++"), ctypes.util.find_library("c++abi")):
+    for name in _runtimes():
         try:
             library = ctypes.CDLL(name) if name else None
             function = library.__cxa_demangle if library is not None else None
@@ -29,6 +28,15 @@ def _demangler() -> Callable[[bytes], bytes] | None:
             continue
         return _wrapped(function)
     return None
+
+
+def _runtimes() -> Iterator[str | None]:
+    """Where the function may be; looking for libraries starts other programs, so only where it is needed."""
+    yield "libstdc++.so.6"
+    from ctypes.util import find_library  # noqa: PLC0415
+
+    yield find_library("stdc++")
+    yield find_library("c++abi")
 
 
 def _wrapped(function: Any) -> Callable[[bytes], bytes]:

@@ -7,12 +7,12 @@ Time after the snapshot's play head does not count: a proof across it runs, one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cuzk_top.model import FLAG_ERR, Snapshot
+from cuzk_top.model import FLAG_ERR, Columns, Snapshot
 
 LANE = "proof"
 Int64s = NDArray[np.int64]
@@ -57,6 +57,31 @@ def proofs(snapshot: Snapshot, newest: int | None = None) -> list[Proof]:
             )
         )
     return found
+
+
+class Numbers:
+    """The numbers of proofs by their starts, as `proofs` gives them."""
+
+    def __init__(self) -> None:
+        self._of: list[tuple[Columns, int | None]] = []
+        self._starts: Int64s = np.empty(0, np.int64)
+
+    def see(self, snapshot: Snapshot) -> bool:
+        """Take a newer snapshot; whether proofs that were there before have other numbers in it."""
+        rows = [row for row in snapshot.rows if row.lane.key == LANE]
+        of = [(row.columns, None if row.open is None else row.open.start_ns) for row in rows]
+        if of == self._of:
+            return False
+        whole = replace(snapshot, now_ns=int(_OPEN))
+        old, self._of = self._starts, of
+        self._starts = np.sort(
+            np.concatenate([np.empty(0, np.int64), *(one[0] for one in _outermost(whole))])
+        )
+        return not np.array_equal(self._starts[: len(old)], old)
+
+    def of(self, start_ns: int) -> int:
+        """Number of the proof that begins then; one within another has the number of that."""
+        return int(np.searchsorted(self._starts, start_ns, "right"))
 
 
 def _outermost(snapshot: Snapshot) -> Iterator[tuple[NDArray[np.int64], ...]]:

@@ -11,6 +11,8 @@ are not dropped but counted in the column where they start (`Cells.merged`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -68,34 +70,34 @@ class Spans(NamedTuple):
     def total(self) -> int:
         return len(self.start_ns) + (self.open_ns is not None)
 
-    def starts(self, index: Int64s) -> Int64s:
-        return self._take(self.start_ns, index, self.open_ns)
-
-    def ends(self, index: Int64s) -> Int64s:
-        """Ends clipped to now; an empty span is given one nanosecond, so that it can be seen."""
-        return self.both(index)[1]
-
-    def both(self, index: Int64s) -> tuple[Int64s, Int64s]:
-        """`starts` and `ends` at once."""
-        starts = self.starts(index)
-        ends = np.minimum(self._take(self.end_ns, index, self.now_ns), self.now_ns)
-        return starts, np.maximum(ends, starts + 1)
-
-    def before(self, times: Int64s, side: str) -> Int64s:
-        """How many spans start before each time (`side` left) or at it too (right)."""
-        found = np.searchsorted(self.start_ns, times, side)  # type: ignore[call-overload]
+    def before(self, moments: Int64s) -> Int64s:
+        """How many spans start before each of ascending moments."""
+        low, high = self.start_ns.searchsorted(moments[[0, -1]]).tolist()
+        found = low + self.start_ns[low:high].searchsorted(moments)
         if self.open_ns is not None:
-            found = found + ((self.open_ns < times) if side == "left" else (self.open_ns <= times))
+            found += self.open_ns < moments
         return np.asarray(found, dtype=np.int64)
 
-    def _take(self, values: Int64s, index: Int64s, extra: int | None) -> Int64s:
-        closed = len(values)
-        if not closed:
-            return np.full(len(index), 0 if extra is None else extra, dtype=np.int64)
-        taken = values.take(index, mode="clip")
-        if self.open_ns is not None and extra is not None:
-            taken[index >= closed] = extra
-        return taken
+    def take(self, index: Int64s, starts: Int64s, ends: Int64s) -> None:
+        """Starts and ends of the spans by number, written into `starts` and `ends`; the open one ends now.
+
+        What is asked for behind the last or before the first gives one of these.
+        """
+        closed = len(self.start_ns)
+        if closed:
+            self.start_ns.take(index, out=starts, mode="clip")
+            self.end_ns.take(index, out=ends, mode="clip")
+        if self.open_ns is not None:
+            beyond = index >= closed if closed else slice(None)
+            starts[beyond], ends[beyond] = self.open_ns, self.now_ns
+
+    def covering(self, moments: Int64s) -> Int64s:
+        """Number of the span that covers each of ascending moments, or `BLANK`."""
+        index = self.before(moments + 1) - 1
+        now = np.array([[self.now_ns]], dtype=np.int64)
+        _, ends = _both([self], np.maximum(index, 0)[None], now)
+        covered = (index >= 0) & (moments < self.now_ns) & (ends[0] > moments)
+        return np.where(covered, index, BLANK)
 
 
 def blank(columns: int) -> Cells:
@@ -112,65 +114,99 @@ def cells(spans: Spans, edges: Int64s, source: int = 0, inner: bool = False) -> 
     `inner`: these are the last columns of a wider window, in whose other columns a span that reaches in here
     is drawn or counted already.
     """
-    columns = len(edges) - 1
-    if not spans.total:
-        return blank(columns)
-    begin, finish = edges[:-1], edges[1:]
-    width = finish - begin
-    starting = spans.before(edges, "left")
-    first = np.minimum(np.searchsorted(spans.end_ns, begin, "right"), starting[:-1])
-    beyond = np.where(begin < spans.now_ns, starting[1:], first)
-    present = beyond > first
-    last = np.maximum(beyond - 1, first)
+    return stacked([(source, spans)], edges, inner)
 
-    centre = begin + width // 2
-    middle = spans.before(centre, "right") - 1
-    # numpy's cost here is calls, not elements: what can be asked for together is.
-    begins, finishes = np.concatenate([begin, begin]), np.concatenate([finish, finish])
-    starts, ends = spans.both(np.concatenate([first, last, middle]))
-    at_centre = present & (middle >= 0) & (ends[2 * columns :] > centre)
-    cover = np.minimum(ends[: 2 * columns], finishes) - np.maximum(starts[: 2 * columns], begins)
-    first_cover, last_cover = cover[:columns], cover[columns:]
+
+def stacked(sources: Sequence[tuple[int, Spans]], edges: Int64s, inner: bool = False) -> Cells:
+    """The cells of several sources, by number, each drawn over those before it; else as `cells`."""
+    there = [(number, spans) for number, spans in sources if spans.total]
+    if not there:
+        return blank(len(edges) - 1)
+    each = _each([spans for _, spans in there], edges, inner)
+    offset = np.array([[number] for number, _ in there], dtype=np.int64) << SOURCE_SHIFT
+    left = np.where(each.left >= 0, each.left + offset, BLANK)
+    right = np.where(each.right >= 0, each.right + offset, BLANK)
+    layers = [Cells(*layer) for layer in zip(left, right, each.split, each.merged, strict=True)]
+    return reduce(overlay, layers)
+
+
+def _each(sources: Sequence[Spans], edges: Int64s, inner: bool) -> Cells:
+    """The cells of each of the sources, one a line: arrays of [sources, columns], codes without a source.
+
+    All at once, since numpy's cost here is calls, not elements.
+    """
+    columns = len(edges) - 1
+    begin, finish = edges[:-1], edges[1:]
+    centre = begin + (finish - begin) // 2
+    now = np.array([[spans.now_ns] for spans in sources], dtype=np.int64)
+    # How many spans start before each edge and up to each centre, of which those after an edge come first.
+    moments = np.empty(2 * columns + 1, dtype=np.int64)
+    moments[0::2], moments[1::2] = edges, centre + 1
+    started = np.array([spans.before(moments) for spans in sources])
+    starting, middle = started[:, 0::2], started[:, 1::2] - 1
+
+    starts, ends = _both(sources, np.concatenate([starting - 1, starting[:, :-1], middle], axis=1), now)
+    last_starts, last_ends = starts[:, 1 : columns + 1], ends[:, 1 : columns + 1]
+    next_starts, next_ends = starts[:, columns + 1 : 2 * columns + 1], ends[:, columns + 1 : 2 * columns + 1]
+    # Of the spans that started before a column only the last one can reach into it.
+    reaches_in = (starting[:, :-1] > 0) & (ends[:, :columns] > begin)
+    first = starting[:, :-1] - reaches_in
+    present = (starting[:, 1:] > first) & (begin < now)
+    last = np.maximum(starting[:, 1:] - 1, first)
+    first_starts = np.where(reaches_in, starts[:, :columns], next_starts)
+    first_ends = np.where(reaches_in, ends[:, :columns], next_ends)
+    at_centre = present & (middle >= 0) & (ends[:, 2 * columns + 1 :] > centre)
+    first_cover = np.minimum(first_ends, finish) - np.maximum(first_starts, begin)
+    last_cover = np.minimum(last_ends, finish) - np.maximum(last_starts, begin)
     owner = np.where(at_centre, middle, np.where(first_cover >= last_cover, first, last))
 
-    around = np.concatenate([owner - 1, owner, owner + 1])
-    lows, highs = _eighths(spans, around, np.concatenate([begins, begin]), np.concatenate([finishes, finish]))
-    low, high = lows[columns : 2 * columns], highs[columns : 2 * columns]
-    before_low, before_high = lows[:columns], highs[:columns]
-    after_low, after_high = lows[2 * columns :], highs[2 * columns :]
+    starts, ends = _both(sources, np.concatenate([owner - 1, owner, owner + 1], axis=1), now)
+    starts, ends = starts.reshape(-1, 3, columns), ends.reshape(-1, 3, columns)
+    lows, highs = _eighths(starts, ends, begin, finish)
+    before_low, low, after_low = lows[:, 0], lows[:, 1], lows[:, 2]
+    before_high, high, after_high = highs[:, 0], highs[:, 1], highs[:, 2]
     ends_here = (low == 0) & (high < EIGHTHS)
     starts_here = (low > 0) & (high == EIGHTHS)
     within = (low > 0) & (high < EIGHTHS)
     # A neighbour shares the cell only if the two meet in it: a visible gap must stay a gap.
-    next_fills = ends_here & (owner + 1 < beyond) & (after_low <= high) & (after_high == EIGHTHS)
+    next_fills = ends_here & (owner + 1 < starting[:, 1:]) & (after_low <= high) & (after_high == EIGHTHS)
     previous_fills = starts_here & (owner - 1 >= first) & (before_high >= low) & (before_low == 0)
     lean_right = within & (low > EIGHTHS - high)
+    on_right = starts_here | lean_right
 
-    left = np.where(
-        starts_here, np.where(previous_fills, owner - 1, BLANK), np.where(lean_right, BLANK, owner)
-    )
-    right = np.where(starts_here | lean_right, owner, np.where(next_fills, owner + 1, BLANK))
+    # Of the span before the owner, the owner, and the one behind it: which fills each part of the cell.
+    left = np.where(on_right, np.where(previous_fills, owner - 1, BLANK), owner)
+    right = np.where(on_right, owner, np.where(next_fills, owner + 1, BLANK))
     split = np.where(
         starts_here, low, np.where(lean_right, EIGHTHS - (high - low), np.where(within, high - low, high))
     )
     left = np.where(present, left, BLANK)
     right = np.where(present, right, BLANK)
     split = np.where(present, split, EIGHTHS)
-    reaches_in = not inner and bool(present[0] and first[0] < starting[0])
-    merged = _merged(spans, edges, starting, reaches_in, np.concatenate([left, right]), inner)
-    offset = np.int64(source) << SOURCE_SHIFT
-    return Cells(
-        np.where(left >= 0, left + offset, BLANK),
-        np.where(right >= 0, right + offset, BLANK),
-        split.astype(np.uint8),
-        merged,
-    )
+    merged = np.diff(starting, axis=1)
+    if not inner:
+        merged[:, 0] += present[:, 0] & reaches_in[:, 0]  # it began before the window
+    left_starts = np.where(on_right, starts[:, 0], starts[:, 1])
+    right_starts = np.where(on_right, starts[:, 1], starts[:, 2])
+    drawn = np.stack([left, right], axis=2).reshape(len(sources), -1)
+    merged -= _drawn(drawn, np.stack([left_starts, right_starts], axis=2).reshape(drawn.shape), edges, inner)
+    return Cells(left, right, split.astype(np.uint8), merged)
 
 
-def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
+def _both(sources: Sequence[Spans], index: Int64s, now_ns: Int64s) -> tuple[Int64s, Int64s]:
+    """Starts and ends of spans by number, a line a source; ends clipped to now.
+
+    An empty span is given one nanosecond, so that it can be seen.
+    """
+    starts, ends = np.empty(index.shape, np.int64), np.empty(index.shape, np.int64)
+    for line, spans in enumerate(sources):
+        spans.take(index[line], starts[line], ends[line])
+    return starts, np.maximum(np.minimum(ends, now_ns), starts + 1)
+
+
+def _eighths(starts: Int64s, ends: Int64s, begin: Int64s, finish: Int64s) -> tuple[Int64s, Int64s]:
     """First and last eighth of the cell that the span covers, to the nearest, at least one wide."""
     width = finish - begin
-    starts, ends = spans.both(index)
     double = 2 * width
     low = (np.minimum(np.maximum(starts - begin, 0), width) * (2 * EIGHTHS) + width) // double
     high = (np.minimum(np.maximum(ends - begin, 0), width) * (2 * EIGHTHS) + width) // double
@@ -178,22 +214,21 @@ def _eighths(spans: Spans, index: Int64s, begin: Int64s, finish: Int64s) -> tupl
     return low, np.maximum(high, low + 1)
 
 
-def _merged(
-    spans: Spans, edges: Int64s, starting: Int64s, reaches_in: bool, drawn: Int64s, inner: bool
-) -> Int64s:
-    """Spans that begin in each column, less those that are drawn somewhere."""
-    limit = int(spans.before(np.array([spans.now_ns], dtype=np.int64), "left")[0])
-    starting = np.minimum(starting, limit)
-    counts = starting[1:] - starting[:-1]
-    if reaches_in:
-        counts[0] += 1  # it began before the window
-    shown = np.sort(drawn)
-    shown = shown[(shown >= 0) & np.append(True, shown[1:] != shown[:-1])]
-    at = np.searchsorted(edges, spans.starts(shown), "right") - 1
+def _drawn(codes: Int64s, starts: Int64s, edges: Int64s, inner: bool) -> Int64s:
+    """Of each source how many of the drawn spans begin in each column.
+
+    `codes` are what the columns' parts show, from left to right, which is in the order of time; `starts` when
+    these begin.
+    """
+    columns = len(edges) - 1
+    seen = np.maximum.accumulate(codes, axis=1)
+    fresh = codes > np.concatenate([np.full((len(codes), 1), BLANK), seen[:, :-1]], axis=1)
+    at = np.searchsorted(edges, starts[fresh], "right") - 1
+    place = np.nonzero(fresh)[0] * columns + np.minimum(np.maximum(at, 0), columns - 1)
     if inner:
-        at = at[at >= 0]
-    at = np.minimum(np.maximum(at, 0), len(counts) - 1)
-    return np.asarray(counts - np.bincount(at, minlength=len(counts)), dtype=np.int64)
+        place = place[at >= 0]
+    counts = np.bincount(place, minlength=len(codes) * columns)
+    return counts.reshape(len(codes), columns).astype(np.int64, copy=False)
 
 
 def overlay(under: Cells, over: Cells) -> Cells:

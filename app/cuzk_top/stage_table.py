@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cuzk_top import stages
 from cuzk_top.device_stages import Block, Proofs, device_stages
-from cuzk_top.model import FLAG_FAULTS, RowData, Snapshot
+from cuzk_top.model import FLAG_ERR, FLAG_FAULTS, RowData, Snapshot
 from cuzk_top.stage import Int64s, Stage, inside, proof_times, quantile
 from cuzk_top.stats import begun
 
@@ -69,7 +69,9 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
             entry.running += int(where[-1] >= finished)
             where = where[: len(where) - int(where[-1] >= finished)]
             entry.count += len(where)
-            entry.durations.append(durations[where])
+            # What an exception left came to no end: it counts, but says nothing of how long one takes.
+            whole = where[(row.columns.flags[where] & FLAG_ERR) == 0]
+            entry.durations.append(durations[whole])
             measured = where[(row.columns.flags[where] & FLAG_FAULTS) != 0]
             if len(measured):
                 entry.faults = True
@@ -89,7 +91,28 @@ def stage_table(snapshot: Snapshot) -> list[Stage]:
         if name in sums:
             sums[name].child_ns += nanoseconds
     whole = sum(int((ends - starts).sum()) for starts, ends in proofs)
-    return _ordered(snapshot, sums, whole, device_stages(snapshot, Proofs(proofs, whole)))
+    return _ordered(snapshot, _by_text(snapshot, sums), whole, device_stages(snapshot, Proofs(proofs, whole)))
+
+
+def _by_text(snapshot: Snapshot, sums: dict[int, _Sum]) -> dict[str, _Sum]:
+    """Sums by the names' texts: two processes number one name apart. What the session lacks is left out."""
+    names = snapshot.session.names
+    merged: dict[str, _Sum] = {}
+    for number, entry in sums.items():
+        if number >= len(names):
+            continue
+        known = merged.setdefault(names[number].text, entry)
+        if known is entry:
+            continue
+        if entry.first_ns < known.first_ns:
+            known.row, known.first_ns = entry.row, entry.first_ns
+        known.durations += entry.durations
+        known.faults |= entry.faults
+        for figure in ("count", "running", "total_ns", "proving_ns", "child_ns", "minflt", "majflt"):
+            setattr(known, figure, getattr(known, figure) + getattr(entry, figure))
+        known.points += entry.points
+        known.points_ns += entry.points_ns
+    return merged
 
 
 def _child_time(snapshot: Snapshot) -> dict[int, int]:
@@ -155,20 +178,19 @@ def _charge(
     return found
 
 
-def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list[Block]) -> list[Stage]:
+def _ordered(snapshot: Snapshot, sums: dict[str, _Sum], whole: int, blocks: list[Block]) -> list[Stage]:
     """The rows of the host's spans, of which proofs took `whole` ns, and of the devices' blocks."""
-    names = {snapshot.session.names[name].text: name for name in sums if name < len(snapshot.session.names)}
     lanes: dict[str, int] = {}
     for row in snapshot.rows:
         lanes.setdefault(row.lane.key, len(lanes))
-    parents = {text: _prefix(text, names) for text in names}
+    parents = {text: _prefix(text, sums) for text in sums}
     children: dict[str, list[str]] = {}
     for text, parent in parents.items():
         children.setdefault(parent, []).append(text)
     table: list[Stage] = []
 
     def add(text: str, indent: int) -> None:
-        entry = sums[names[text]]
+        entry = sums[text]
         finished = np.sort(np.concatenate(entry.durations)) if entry.durations else np.empty(0, np.int64)
         table.append(
             Stage(
@@ -190,13 +212,11 @@ def _ordered(snapshot: Snapshot, sums: dict[int, _Sum], whole: int, blocks: list
             )
         )
         inside = children.get(text, ()) if text else ()  # roots have no name for a parent
-        for child in sorted(inside, key=lambda t: sums[names[t]].first_ns):
+        for child in sorted(inside, key=lambda t: sums[t].first_ns):
             add(child, indent + 1)
 
     roots: list[tuple[int, int, str | Block]] = [
-        (lanes[sums[names[text]].row.lane.key], sums[names[text]].first_ns, text)
-        for text in names
-        if not parents[text]
+        (lanes[entry.row.lane.key], entry.first_ns, text) for text, entry in sums.items() if not parents[text]
     ]
     roots += [(lanes[block.lane], block.first_ns, block) for block in blocks]
     for _, _, root in sorted(roots, key=lambda root: root[:2]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -15,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuzk_top import stages
-from cuzk_top.model import RowData, Session, Snapshot, SpanRecord
+from cuzk_top.model import FLAG_ERR, RowData, Session, Snapshot, SpanRecord
 from cuzk_top.proofs import covered
 from cuzk_top.rows import Spans
 from cuzk_top.viewport import SpanRef
 
 Int64s = NDArray[np.int64]
+Intervals = tuple[Int64s, Int64s]
+"""Starts and ends."""
+FEW_NAMES = 4
+"""Of so many, comparing with each is quicker than a table."""
 FEW = 64
 """So many spans are gone through more quickly without numpy."""
 PROOF = "prove"
@@ -50,8 +55,8 @@ def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) ->
     end_ns = min(end_ns, now_ns)
     if end_ns <= begin_ns:
         return 0
-    by_track: dict[int, list[tuple[Int64s, Int64s]]] = {}
-    for row in rows:
+    by_track: dict[int, list[Intervals]] = {}
+    for row in sorted(rows, key=_depth):  # the outer ones cover the others
         spans = clipped(row, now_ns)
         low = int(spans.end_ns.searchsorted(begin_ns, "right"))
         high = int(spans.start_ns.searchsorted(end_ns, "left"))
@@ -60,27 +65,43 @@ def busy_ns(rows: Sequence[RowData], begin_ns: int, end_ns: int, now_ns: int) ->
             parts.append((spans.start_ns[low:high], spans.end_ns[low:high]))
         if spans.open_ns is not None and spans.open_ns < end_ns:
             parts.append((np.array([spans.open_ns]), np.array([now_ns])))
-    return sum(_union(parts, begin_ns, end_ns) for parts in by_track.values() if parts)
+    return sum(_covered(parts, begin_ns, end_ns) for parts in by_track.values() if parts)
 
 
-def _union(parts: Sequence[tuple[Int64s, Int64s]], begin_ns: int, end_ns: int) -> int:
+def _covered(parts: Sequence[Intervals], begin_ns: int, end_ns: int) -> int:
     """Length of the union of intervals, clipped to ``[begin_ns, end_ns)``; those of a part do not overlap."""
     if len(parts) == 1:
         starts, ends = parts[0]
         beyond = max(0, begin_ns - starts.item(0)) + max(0, ends.item(-1) - end_ns)
         return int((ends - starts).sum()) - beyond
     if sum(len(starts) for starts, _ in parts) <= FEW:
-        return _few_union(parts, begin_ns, end_ns)
-    starts, ends = (np.concatenate(sides) for sides in zip(*parts, strict=True))
+        return _few_covered(parts, begin_ns, end_ns)
+    starts, ends = reduce(_union, parts)
+    return int(np.maximum(np.minimum(ends, end_ns) - np.maximum(starts, begin_ns), 0).sum())
+
+
+def _union(one: Intervals, other: Intervals) -> Intervals:
+    """Union of two series of disjoint intervals in order.
+
+    Where `one` covers all of `other`, which children of spans are for these, few of its many are looked at.
+    """
+    starts, ends = one
+    if other[0][0] >= ends[-1]:
+        return np.concatenate([starts, other[0]]), np.concatenate([ends, other[1]])
+    first = np.searchsorted(other[0], starts, "left")
+    beyond = np.searchsorted(other[0], ends, "left")
+    some = beyond > first
+    if (beyond - first).sum() == len(other[0]) and (other[1][beyond[some] - 1] <= ends[some]).all():
+        return one
+    starts, ends = np.concatenate([starts, other[0]]), np.concatenate([ends, other[1]])
     order = np.argsort(starts, kind="stable")
-    starts = np.maximum(starts[order], begin_ns)
-    ends = np.minimum(ends[order], end_ns)
-    covered = np.concatenate([[begin_ns], np.maximum.accumulate(ends)[:-1]])
-    return int(np.maximum(ends - np.maximum(starts, covered), 0).sum())
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    fresh = np.append(True, starts[1:] > ends[:-1])
+    return starts[fresh], ends[np.append(fresh[1:], True)]
 
 
-def _few_union(parts: Sequence[tuple[Int64s, Int64s]], begin_ns: int, end_ns: int) -> int:
-    """`_union` by a loop."""
+def _few_covered(parts: Sequence[Intervals], begin_ns: int, end_ns: int) -> int:
+    """`_covered` by a loop."""
     pairs: list[tuple[int, int]] = []
     for starts, ends in parts:
         pairs += zip(starts.tolist(), ends.tolist(), strict=True)
@@ -137,7 +158,11 @@ def proof_names(session: Session) -> list[int]:
 
 
 def named(names: NDArray[np.uint32], numbers: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of the spans' name numbers are among the few given. (`np.isin` takes ten times as long.)"""
+    """Which of the spans' name numbers are among those given. (`np.isin` takes ten times as long.)"""
+    if len(numbers) > FEW_NAMES:
+        known = np.zeros(max(numbers) + 2, dtype=bool)
+        known[list(numbers)] = True
+        return np.asarray(known[np.minimum(names, len(known) - 1)], dtype=bool)
     found = np.zeros(len(names), dtype=bool)
     for number in numbers:
         found |= names == number
@@ -145,7 +170,7 @@ def named(names: NDArray[np.uint32], numbers: Sequence[int]) -> NDArray[np.bool_
 
 
 class ProofRow(NamedTuple):
-    """The proofs of one row that have begun, without those that lie in another of their thread."""
+    """The proofs of one row that have begun and not failed, without those within another of their thread."""
 
     starts: Int64s
     ends: Int64s
@@ -180,7 +205,8 @@ def proof_rows(snapshot: Snapshot) -> Iterator[ProofRow]:
                 mine &= ~covered(starts, outer)
             outer.append((starts, ends))
         last = finished if finished < len(starts) and mine[finished] else None
-        whole = mine[:finished]
+        # One that failed took no proof's time.
+        whole = mine[:finished] & ((row.columns.flags[:finished] & FLAG_ERR) == 0)
         yield ProofRow(
             starts[:finished][whole], ends[:finished][whole], None if last is None else int(starts[last])
         )
@@ -241,26 +267,47 @@ class Siblings:
     """Bucket of the span itself."""
 
 
-def siblings(snapshot: Snapshot, record: SpanRecord, duration_ns: int, buckets: int = 24) -> Siblings | None:
-    """Compare with all finished spans of that name; None when there is none."""
+class Kin(NamedTuple):
+    """The finished spans of a name at a moment."""
+
+    name: str
+    moment: tuple[int, int]
+    """Revision and play head of the snapshot."""
+    durations: Int64s
+    """Sorted."""
+
+
+def kin(snapshot: Snapshot, name: str) -> Kin:
+    """All that have finished, also those that another process gave a name of the same text."""
+    numbers = [number for number, one in enumerate(snapshot.session.names) if one.text == name]
     parts = []
     for row in snapshot.rows:
         starts, ends, finished = begun(row, snapshot.now_ns)
-        same = np.flatnonzero(row.columns.name[:finished] == record.name_id)
+        same = np.flatnonzero(named(row.columns.name[:finished], numbers))
         parts.append(ends[same] - starts[same])
     durations = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    if not len(durations):
+    durations.sort()
+    return Kin(name, (snapshot.revision, snapshot.now_ns), durations)
+
+
+def siblings(durations: Int64s, duration_ns: int, buckets: int = 24) -> Siblings | None:
+    """A duration's place among sorted ones; None when there is none."""
+    count = len(durations)
+    if not count:
         return None
-    low, high = int(durations.min()), int(durations.max())
+    low, high = int(durations[0]), int(durations[-1])
     span = max(1, high - low)
-    where = np.minimum((durations - low) * buckets // span, buckets - 1)
+    # Bucket b begins at the least duration whose share of the span, in buckets and rounded down, is b.
+    begins = low + -(-span * np.arange(buckets, dtype=np.int64) // buckets)
+    places = np.append(durations.searchsorted(begins), count)
     mine = min(max((duration_ns - low) * buckets // span, 0), buckets - 1)
+    middle = durations[(count - 1) // 2 : count // 2 + 1]
     return Siblings(
-        len(durations),
-        int((durations > duration_ns).sum()) + 1,
-        int(np.median(durations)),
+        count,
+        count - int(durations.searchsorted(duration_ns, "right")) + 1,
+        int(middle.mean()),
         low,
         high,
-        tuple(np.bincount(where, minlength=buckets).tolist()),
-        int(mine),
+        tuple(np.diff(places).tolist()),
+        mine,
     )

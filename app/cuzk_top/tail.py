@@ -86,13 +86,8 @@ def cells(sources: Sequence[Seen], edges: list[int], inner: bool) -> Lists:
                 over = _few(part, edges, number << SOURCE_SHIFT, inner)
                 under = over if under is None else _overlay(under, over)
         return Lists.blank(columns) if under is None else under
-    drawn, times = rows.blank(columns), np.array(edges, np.int64)
-    for number, source in enumerate(sources):
-        spans = source.spans()
-        if spans.total:
-            own = rows.cells(spans, times, number, inner)
-            drawn = rows.overlay(drawn, own) if number else own
-    return Lists.of(drawn)
+    spans = [(number, source.spans()) for number, source in enumerate(sources)]
+    return Lists.of(rows.stacked(spans, np.array(edges, np.int64), inner))
 
 
 class Touching(NamedTuple):

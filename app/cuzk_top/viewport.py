@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
-Mode = Literal["page", "follow", "fit", "hold"]
+Mode = Literal["page", "follow", "fit", "all", "hold"]
+"""`fit` shows all spans, `all` the samples before and after them too."""
 Clock = Literal["session", "monotonic", "utc"]
 """What the axis counts from: the session's start, the machine's boot (CLOCK_MONOTONIC), or midnight UTC."""
 CLOCKS: tuple[Clock, ...] = ("session", "monotonic", "utc")

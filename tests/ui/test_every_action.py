@@ -115,7 +115,7 @@ async def _(desk: Desk) -> None:
 async def _(desk: Desk) -> None:
     await desk.press("w", "w")
     view = await desk.press()
-    assert view.mode == "fit" and view.t0_ns == BASE_NS and view.t1_ns >= BASE_NS + 39_500 * MS
+    assert view.mode == "all" and view.t0_ns == BASE_NS and view.t1_ns >= BASE_NS + 39_500 * MS
 
 
 @exercise("fit_selection")

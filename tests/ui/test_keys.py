@@ -132,7 +132,7 @@ async def test_zoom_pan_fit_and_undo() -> None:
         await pilot.press("d")
         assert window_ms(screen)[0] == pytest.approx(low, abs=0.001)
         await pilot.press("0")
-        assert screen.view.mode == "fit" and window_ms(screen)[0] == 0
+        assert screen.view.mode == "all" and window_ms(screen)[0] == 0
         await pilot.press(*["u"] * 6)
         assert screen.view == before
 
@@ -364,7 +364,7 @@ async def test_command_palette_offers_the_actions() -> None:
         await pilot.pause(0.5)
         await pilot.press("enter")
         await pilot.pause(0.2)
-        assert screen.view.mode == "fit"
+        assert screen.view.mode == "all"
 
     await drive(sessions.live_controls(), step)
 

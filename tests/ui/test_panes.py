@@ -11,17 +11,18 @@ from sessions import BASE_NS, MS
 
 from cuzk_top import figures
 from cuzk_top.jobs import Job
-from cuzk_top.screens import gaps, panes
+from cuzk_top.screens import gaps, panes, tables
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.explain import explain_lines
 from cuzk_top.screens.explain_counters import source
 from cuzk_top.screens.help import laid_out
 from cuzk_top.screens.lanes import Fold, display_rows
 from cuzk_top.screens.layout import arrange
+from cuzk_top.screens.tables import NO_FIGURES
 from cuzk_top.stage_table import stage_table
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState
-from cuzk_top.widgets import job_lines, stage_lines, stall_lines
+from cuzk_top.widgets import beside, job_lines, stage_lines, stall_lines
 from cuzk_top.widgets.inspector_lines import inspector_lines
 from cuzk_top.widgets.paint import Line
 
@@ -161,7 +162,7 @@ def test_tables_fit_their_width(width: int) -> None:
 
 def test_a_gap_is_explained_by_what_stands_around_it_and_happened_in_it() -> None:
     view = gaps.select(VIEW, example.FINDINGS[0], example.FINDINGS[0].intervals[0])
-    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, SAID, THEME, 120, 20))
+    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, SAID, None, THEME, (120, 20)))
     assert "idle.host, rank 1" in shown and "2.10 s, gap 1 of 1" in shown
     assert "36.500000 s, 38.600000 s" in shown
     assert "G1_multiexp, 1.50 s" in shown  # p9's, from 35.0 to 36.5 s
@@ -176,7 +177,7 @@ def test_evidence_spans_are_named_with_their_faults() -> None:
     finding = replace(example.FINDINGS[0], spans=(number,))
     insight = replace(SAID, analysis=replace(SAID.analysis, findings=(finding,)))
     view = gaps.select(VIEW, finding, finding.intervals[0])
-    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, insight, THEME, 200, 20))
+    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, insight, None, THEME, (200, 20)))
     assert "synthesis.abc.eval 8.10 s" in shown
 
 
@@ -189,7 +190,7 @@ def test_a_host_span_tells_what_the_gpus_did_meanwhile() -> None:
     found = navigation.span_at(SNAP, rows["synthesis"], BASE_NS + 32_000 * MS, MS)
     assert found is not None
     view = navigation.select(VIEW, SNAP, *found)
-    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, SAID, THEME, 120, 40))
+    shown = "\n".join(text(line) for line in inspector_lines(SNAP, view, SAID, None, THEME, (120, 40)))
     # from 30.5 to 38.6 s: M to 31.5, then H 34.0-34.5, N 34.5-35.0, M 35.0-36.5: 3.0 of 8.1 s kernels
     assert "kernel 37 copy 6 idle 57 %, 3.00 s of kernels" in shown
 
@@ -287,7 +288,7 @@ def test_hidden_lanes_are_nowhere() -> None:
     assert not any(key.startswith(("synthesis", "gpu0.busy")) for key in keys) and "gpu0.ntt" in keys
     layout = arrange(SNAP, view, 120, 50, SAID)
     assert layout is not None
-    shown = panes.Shown(SNAP, replace(view, tab="log"), "log", SAID, (), ())
+    shown = panes.Shown(SNAP, replace(view, tab="log"), "log", SAID, NO_FIGURES, ())
     assert panes.status(shown, layout) == ["2 by x: X"]
 
 
@@ -296,7 +297,7 @@ def test_a_stretch_of_time_has_its_figures() -> None:
     view = replace(VIEW, cursor="gpu0.msm", selection=(BASE_NS + 10_000 * MS, BASE_NS + 20_000 * MS))
     layout = arrange(SNAP, view, 120, 40, SAID)
     assert layout is not None
-    shown = panes.Shown(SNAP, view, "stalls", SAID, (), ())
+    shown = panes.Shown(SNAP, view, "stalls", SAID, NO_FIGURES, ())
     # four MSMs of a second each between 10 and 20 s
     assert panes.status(shown, layout)[0] == "10.00 to 20.00 s: 10.0 s, 0 msm busy 40%, 4 spans"
     gap = replace(view, selection=example.FINDINGS[0].intervals[0])
@@ -357,3 +358,28 @@ async def test_clicks_select_gaps_and_findings_and_drags_snap() -> None:
         await pilot.hover(offset=(layout.label_width + 28, y))
         await pilot.mouse_up(offset=(layout.label_width + 28, y))
         assert screen.view.selection == (BASE_NS + 11_500 * MS, BASE_NS + 14_500 * MS)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_of_how_much_a_counter_is_fits_its_column(width: int) -> None:
+    layout = arrange(SNAP, VIEW, width, 45, SAID)
+    assert layout is not None and not layout.compact
+    counter = replace(SNAP.counters[0], unit="GiB", top=141e9, missing=None)
+    numbers = tables.all_numbers(SNAP, VIEW, replace(layout, counters=(counter,)), SAID)
+    line = beside.counter_numbers(numbers[f"counter {counter.key}"], layout, THEME)
+    assert text(line).endswith(" /141G")
+
+
+def test_the_path_is_stepped_through_by_its_pieces() -> None:
+    pieces = [(step.start_ns, step.end_ns) for step in SAID.analysis.path]
+    view = replace(VIEW, selection=None)
+    seen = []
+    for _ in range(len(pieces)):
+        piece = gaps.beside(view, pieces, 1)
+        if piece is None:
+            break
+        seen.append(piece)
+        view = replace(view, selection=piece)
+    assert seen == [piece for piece in pieces if piece[0] >= VIEW.t0_ns]
+    assert gaps.beside(view, pieces, 1) is None
+    assert gaps.beside(view, pieces, -1) == pieces[-2]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STOPPED = 130
 TICK_S = 0.05
-SCREEN_AFTER_S = 0.25  # bad input ends sooner than this: its one line then needs no screen
+SCREEN_AFTER_S = 0.25  # from its start; bad input ends sooner than this: its one line then needs no screen
 
 
 def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit_stops: bool) -> int:
@@ -29,8 +29,9 @@ def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit
     quit_stops: leaving the screen ends the prover (a demo, made to be watched) or lets it go on in lines.
     """
     prover = ProverProcess(prover_arguments)
+    screen_at = time.monotonic() + SCREEN_AFTER_S
     try:
-        return _watch(prover, args, job, quit_stops)
+        return _watch(prover, args, job, quit_stops, screen_at)
     except KeyboardInterrupt:  # before there was anything to watch
         prover.stop()
         print(f"cuzk-top: {prover.wait().text}", file=sys.stderr)
@@ -40,7 +41,9 @@ def run(prover_arguments: list[str], args: argparse.Namespace, job: str, *, quit
         prover.wait()
 
 
-def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops: bool) -> int:
+def _watch(
+    prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops: bool, screen_at: float
+) -> int:
     # These and numpy load while the prover starts, on another core.
     from cuzk_top.live import LiveSession  # noqa: PLC0415
     from cuzk_top.sources.absent import AbsentRing  # noqa: PLC0415
@@ -52,7 +55,7 @@ def _watch(prover: ProverProcess, args: argparse.Namespace, job: str, quit_stops
     absent = AbsentRing(prover.pid, source, prover.running, clock) if isinstance(source, str) else source
     session = LiveSession(absent, prover.pid, clock, recorder, prover)
     prover.when_over(session.collector.hurry)
-    on_screen = terminal.interactive() and _still_running_after(prover, SCREEN_AFTER_S, terminal.load)
+    on_screen = terminal.interactive() and _still_running_at(prover, screen_at, terminal.load)
     left = ""
     try:
         if on_screen:
@@ -98,8 +101,7 @@ def _recorder(args: argparse.Namespace, job: str) -> tuple[Recorder | None, Path
         return None, None
 
 
-def _still_running_after(prover: ProverProcess, seconds: float, meanwhile: Callable[[], None]) -> bool:
-    deadline = time.monotonic() + seconds
+def _still_running_at(prover: ProverProcess, deadline: float, meanwhile: Callable[[], None]) -> bool:
     meanwhile()
     while prover.running() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -44,5 +44,7 @@ def _chosen(file: str, saved: str | None) -> tuple[Path, ViewState | None]:
     if alone and trace is None:
         raise InputError(f"{file}: its session was not recorded: cuzk-top replay FILE.cuzk --view {file}")
     # What moved with a live session stands still where it was.
-    still = replace(view, mode="fit" if view.mode == "fit" else "hold", auto_width=False, paused=False)
+    still = replace(
+        view, mode=view.mode if view.mode in ("fit", "all") else "hold", auto_width=False, paused=False
+    )
     return trace if alone and trace is not None else Path(file), still

@@ -156,6 +156,8 @@ class Analyst:
         if self._thread is not None or (resting and now < self._due_ns) or (moment, still) == self._tried:
             return self.insight
         self._tried = (moment, still)
+        if not (resting or still) and snapshot.spans > MOST_SPANS:
+            return self.insight  # the part follows the window, which moves
         part = part_of(snapshot, window)
         key = (snapshot.revision, snapshot.now_ns, part)
         if key != self._key and (resting or still or part is None):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from textual.app import ComposeResult
+from textual.geometry import Size
 from textual.screen import Screen
 
 from cuzk_top import figures, viewport
@@ -63,6 +64,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self.undo: list[tuple[ViewState, int]] = []
         """Earlier views, and in a replay where the play head was."""
         self._drawn: object = None
+        self._size = Size()
+        """What the last frame was drawn for."""
         self._said: object = None
         self._sized: int | None = None
         """Height that the time area was given."""
@@ -94,14 +97,14 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._beat = Beat(self._frame)
-        self.tick(True)
 
     def on_unmount(self) -> None:
         if self._beat is not None:
             self._beat.stop()
 
     def on_resize(self) -> None:
-        self.tick(True)
+        if self.size != self._size:  # at the start it comes with the size that was drawn for
+            self.tick(True)
 
     def on_screen_resume(self) -> None:
         self._drawn = None
@@ -137,6 +140,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
             insight = self.analyst.look(self.data, self.view.window, moving)
             if insight is not self.insight:
                 self._learn(insight)
+        self._size = self.size
         width, height = self.size
         layout = self._arranger.arrange(self.data, self.view, width, height, insight)
         if layout is None:
@@ -169,7 +173,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
 
     def _renew_figures(self, layout: Layout) -> None:
         """Those of this moment; of large traces they come later."""
-        picture = Picture(self.data, self.view, layout, self.insight)
+        inspected = self.view.selected if self.tab == "inspector" else None
+        picture = Picture(self.data, self.view, layout, self.insight, inspected)
         work = self._tables.renew(picture, self.controls.mode == "live", self.tab == "stages")
         if work is not None:
             self.run_worker(
@@ -181,6 +186,8 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         self._drawn = None
         if arrive():
             self._text_due_ns = 0
+        if self.controls.mode != "live" or self.data.ended:  # else ten frames a second come anyway
+            self.tick()
 
     def _resize(self, layout: Layout) -> None:
         """Give the widgets their heights; only when they change, since that lays the screen out again."""
@@ -219,7 +226,7 @@ class DrawnSession(Screen[None], inherit_bindings=False):
         width = self.size.width
         self.header.draw(self.data, self._title(), width)
         shown = panes.Shown(
-            self.data, self.view, self.tab, self.insight, self._tables.figures.table, self.controls.lines()
+            self.data, self.view, self.tab, self.insight, self._tables.figures, self.controls.lines()
         )
         words, lines = panes.status(shown, layout), panes.body(shown, layout, self.skin)
         size = (width, layout.panel_height + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cuzk_top import viewport
@@ -24,7 +25,12 @@ def select(view: ViewState, finding: Finding, gap: Interval | None, move: bool =
     if gap is None:
         return view
     view = replace(view, selection=gap)
-    if not move or view.t0_ns <= gap[0] < view.t1_ns:
+    return in_sight(view, gap) if move else view
+
+
+def in_sight(view: ViewState, gap: Interval) -> ViewState:
+    """Move the window, never zoom it, to show where a stretch of time begins."""
+    if view.t0_ns <= gap[0] < view.t1_ns:
         return view
     t0 = gap[0] - view.window.width_ns // 4
     return view.looking_at(Window(t0, t0 + view.window.width_ns), "hold")
@@ -93,9 +99,23 @@ def neighbour(
         ),
         key=lambda entry: entry[:2],
     )
-    here = view.selection[0] if view.selection is not None else (view.t0_ns - 1 if by > 0 else view.t1_ns)
+    here = _from(view, by)
     after = [entry for entry in gaps if (entry[0][0] > here if by > 0 else entry[0][0] < here)]
     if not after:
         return None
     gap, _, finding = after[0] if by > 0 else after[-1]
     return finding, gap
+
+
+def beside(view: ViewState, stretches: Sequence[Interval], by: int) -> Interval | None:
+    """The next (1) or previous (-1) of stretches of time in order."""
+    here = _from(view, by)
+    after = [one for one in stretches if (one[0] > here if by > 0 else one[0] < here)]
+    return (after[0] if by > 0 else after[-1]) if after else None
+
+
+def _from(view: ViewState, by: int) -> int:
+    """What is selected begins here; without it, the near end of the window."""
+    if view.selection is not None:
+        return view.selection[0]
+    return view.t0_ns - 1 if by > 0 else view.t1_ns

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cuzk_top import stats
 from cuzk_top.model import RowData, Snapshot, SpanRecord
@@ -160,51 +159,6 @@ def snap(row: DisplayRow, snapshot: Snapshot, t_ns: int, reach_ns: int) -> int:
         if spans.open_ns is not None and abs(spans.open_ns - t_ns) < away:
             best, away = spans.open_ns, abs(spans.open_ns - t_ns)
     return best
-
-
-def step_match(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int, RowData, SpanRecord] | None:
-    """The next or previous span whose name contains the searched text (case ignored), by start, then by row.
-
-    Returns its number from 1, how many there are, its row and the span; past the last comes the first.
-    """
-    wanted = view.search.casefold()
-    hits = np.array([wanted in name.text.casefold() for name in snapshot.session.names] + [False])
-    starts: list[NDArray[np.int64]] = []
-    places: list[NDArray[np.int64]] = []
-    indices: list[NDArray[np.int64]] = []
-    for place, row in enumerate(snapshot.rows):
-        spans = stats.clipped(row, snapshot.now_ns)
-        names = np.minimum(row.columns.name[: len(spans.start_ns)], len(hits) - 1)
-        found = np.flatnonzero(hits[names])
-        starts.append(spans.start_ns[found])
-        indices.append(found)
-        if row.open is not None and spans.open_ns is not None and wanted in row.open.name.casefold():
-            starts[-1] = np.append(starts[-1], spans.open_ns)
-            indices[-1] = np.append(found, -1)
-        places.append(np.full(len(starts[-1]), place, dtype=np.int64))
-    start, place_of = np.concatenate(starts), np.concatenate(places)
-    if not wanted or not len(start):
-        return None
-    order = np.lexsort((place_of, start))
-    at, mine = _search_from(view, snapshot, step)
-    before = int(np.count_nonzero((start < at) | ((start == at) & (place_of < mine))))
-    same = int(np.count_nonzero((start == at) & (place_of == mine)))
-    number = (before + same if step > 0 else before - 1) % len(order)
-    chosen = int(order[number])
-    row = snapshot.rows[int(place_of[chosen])]
-    index = int(np.concatenate(indices)[chosen])
-    record = snapshot.record(row, index) if index >= 0 else row.open
-    return (number + 1, len(order), row, record) if record is not None else None
-
-
-def _search_from(view: ViewState, snapshot: Snapshot, step: int) -> tuple[int, int]:
-    """Start and place of the selected span, else the near end of the window."""
-    selected = view.selected
-    if selected is None:
-        return (view.t0_ns, -1) if step > 0 else (view.t1_ns, len(snapshot.rows))
-    key = (selected.lane, selected.track, selected.depth)
-    places = [place for place, row in enumerate(snapshot.rows) if row.key == key]
-    return selected.start_ns, places[0] if places else -1
 
 
 def toggle_mark(view: ViewState, snapshot: Snapshot) -> ViewState:

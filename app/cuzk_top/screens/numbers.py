@@ -98,7 +98,7 @@ class NumbersColumn:
             known = kept if kept is not None and kept.samples <= count else None
             top = _highest(known, counter, count)
             kept = self._counted[counter.key] = _Counted(counter, count, top)
-        note = f"of {figures.si(counter.top)}" if counter.top is not None and counter.unit != "%" else ""
+        note = f"/{figures.si(counter.top)}" if counter.top is not None and counter.unit != "%" else ""
         return Numbers(_value(counter, counter.value.item(count - 1)), note, _value(counter, kept.highest))
 
 

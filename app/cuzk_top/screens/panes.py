@@ -11,7 +11,7 @@ from cuzk_top.model import Snapshot
 from cuzk_top.screens import navigation
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.layout import Layout
-from cuzk_top.stage_table import Stage
+from cuzk_top.screens.tables import Figures
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import ViewState
 from cuzk_top.widgets import inspector_lines, job_lines, stage_lines, stall_lines
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     view: ViewState
     tab: str
     insight: Insight
-    table: Sequence[Stage]
+    figures: Figures
     log: Sequence[str]
 
 
@@ -47,13 +47,24 @@ def body(shown: Shown, layout: Layout, theme: Theme) -> Body:
     if shown.tab == "stages":
         letters = {row.lane.key: row.lane.letter for row in shown.data.rows}
         past = shown.insight.past.stages if shown.insight.past is not None else {}
-        head, make = stage_lines.stage_lines(shown.table, letters, shown.insight.last, past, theme, width)
-        return Body([head], len(shown.table), make, (), (shown.table, letters, shown.insight.last, past))
+        head, make = stage_lines.stage_lines(
+            shown.figures.table, letters, shown.insight.last, past, theme, width
+        )
+        return Body(
+            [head],
+            len(shown.figures.table),
+            make,
+            (),
+            (shown.figures.table, letters, shown.insight.last, past),
+        )
     if shown.tab == "jobs":
         heads, count, make = job_lines.job_lines(shown.insight.jobs, shown.data.now_ns, theme, width)
         return Body(heads, count, make)
     if shown.tab == "inspector":
-        facts = inspector_lines.inspector_lines(shown.data, shown.view, shown.insight, theme, width, room)
+        kin = shown.figures.kin
+        facts = inspector_lines.inspector_lines(
+            shown.data, shown.view, shown.insight, kin, theme, (width, room)
+        )
         return Body([], len(facts), facts.__getitem__)
     lines = shown.log or ("no lines yet",)
     return Body([], len(lines), lambda i: Line(theme, width).put("  ").put(lines[i]))

@@ -77,7 +77,7 @@ class SessionScreen(WalkedSession, inherit_bindings=False):
         self.pan(0.2)
 
     def action_fit_all(self) -> None:
-        self.change(replace(self.view, mode="fit", auto_width=False))
+        self.change(replace(self.view, mode="all", auto_width=False))
 
     def action_fit_selection(self) -> None:
         if self.view.selection is None or self.frame is None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from cuzk_top import stats
 from cuzk_top.model import Snapshot
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.layout import Layout
 from cuzk_top.screens.numbers import NumbersColumn
 from cuzk_top.stage_table import Stage, stage_table
-from cuzk_top.viewport import ViewState
+from cuzk_top.stats import Kin
+from cuzk_top.viewport import SpanRef, ViewState
 from cuzk_top.widgets.timeline import Numbers
 
 TABLE_NS = 2_000_000_000
@@ -29,6 +31,8 @@ class Figures(NamedTuple):
 
     numbers: dict[str, Numbers]
     table: Sequence[Stage]
+    kin: Kin | None
+    """Of the span that the inspector shows; None where it shows none."""
 
 
 class Picture(NamedTuple):
@@ -38,6 +42,8 @@ class Picture(NamedTuple):
     view: ViewState
     layout: Layout
     insight: Insight
+    inspected: SpanRef | None
+    """What the inspector shows."""
 
     @property
     def moment(self) -> tuple[int, int]:
@@ -48,14 +54,15 @@ class Picture(NamedTuple):
     def key(self) -> tuple[object, ...]:
         """Another one whenever the figures may be."""
         layout = self.layout
-        return self.moment, self.view.window, layout.rows, layout.counters, layout.compact, self.insight
+        of_layout = (layout.rows, layout.counters, layout.compact)
+        return self.moment, self.view.window, of_layout, self.insight, self.inspected
 
 
 class Tables:
     """Keeps the figures of one screen. `clock` gives monotonic nanoseconds."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
-        self.figures = Figures({}, ())
+        self.figures = Figures({}, (), None)
         self._clock = clock
         self._numbers = NumbersColumn()
         self._key: tuple[object, ...] | None = None
@@ -77,20 +84,19 @@ class Tables:
         holds = self._table_of is not None and (rests or self._table_of == picture.moment)
         if picture.key == self._key and holds:
             return None
-        table = self.figures.table if holds else None
         if picture.data.spans <= INLINE_SPANS:
-            self._take(picture, self._compute(picture, table), now, holds)
+            self._take(picture, self._compute(picture, self.figures, holds), now, holds)
             return None
         if self._computing or now < self._due_ns:
             return None
         self._computing = True
         # Taken out when used: a worker that is done waits for the garbage collector, and what it could still
         # reach, all columns of that moment, with it.
-        given = [(picture, table)]
+        given = [(picture, self.figures)]
 
         def work() -> Callable[[], bool]:
-            of, kept = given.pop()
-            made = [(of, self._compute(of, kept))]
+            of, before = given.pop()
+            made = [(of, self._compute(of, before, holds))]
 
             def arrive() -> bool:
                 self._computing = False
@@ -104,10 +110,13 @@ class Tables:
 
         return work
 
-    def _compute(self, picture: Picture, table: Sequence[Stage] | None) -> Figures:
-        """All figures of a moment; a stage table that still holds is passed in. One thread at a time."""
-        numbers = self._numbers.at(*picture)
-        return Figures(numbers, stage_table(picture.data) if table is None else table)
+    def _compute(self, picture: Picture, before: Figures, holds: bool) -> Figures:
+        """All figures of a moment; `holds`: the stage table of `before` is kept. One thread at a time."""
+        data, view, layout, insight, inspected = picture
+        table = before.table if holds else stage_table(data)
+        return Figures(
+            self._numbers.at(data, view, layout, insight), table, _kin(data, inspected, before.kin)
+        )
 
     def _take(self, picture: Picture, figures: Figures, began_ns: int, held: bool) -> None:
         """Exchange the figures; of a new stage table also remember its moment, and when the next is due."""
@@ -116,3 +125,13 @@ class Tables:
             done = self._clock()
             rest = done + TABLE_REST * (done - began_ns)
             self._table_of, self._table_due_ns = picture.moment, max(began_ns + TABLE_NS, rest)
+
+
+def _kin(snapshot: Snapshot, inspected: SpanRef | None, before: Kin | None) -> Kin | None:
+    """What the inspector compares its span with."""
+    record = stats.find(snapshot, inspected) if inspected is not None else None
+    if record is None:
+        return None
+    moment = (snapshot.revision, snapshot.now_ns)
+    same = before is not None and (before.name, before.moment) == (record.name, moment)
+    return before if same else stats.kin(snapshot, record.name)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cuzk_top import figures, viewport
 from cuzk_top.screens import gaps, lanes, navigation
 from cuzk_top.screens.explain import explain_lines
 from cuzk_top.screens.help import TextScreen
 from cuzk_top.screens.lanes import DisplayRow
+from cuzk_top.screens.matches import Matches
 from cuzk_top.screens.pointer import PointedSession
 
 
 class WalkedSession(PointedSession, inherit_bindings=False):
     """One method an action."""
+
+    def __init__(self, *of: Any, **named: Any) -> None:
+        super().__init__(*of, **named)
+        self._matches = Matches()
 
     def action_lane_down(self) -> None:
         self.change(navigation.move_cursor(self.view, self.rows, 1), False)
@@ -32,6 +38,9 @@ class WalkedSession(PointedSession, inherit_bindings=False):
         if row is not None and row.kind == "stalls":
             self._step_gap(row, step)
             return
+        if row is not None and row.kind == "path":
+            self._step_path(row, step)
+            return
         found = navigation.step_span(self.view, self.data, row, step) if row is not None else None
         if row is None or found is None:
             self.notice("no further span in this lane")
@@ -45,6 +54,16 @@ class WalkedSession(PointedSession, inherit_bindings=False):
             self.notice("no further gap")
             return
         self.change(replace(gaps.select(self.view, *gap), focus="lanes"))
+
+    def _step_path(self, row: DisplayRow, step: int) -> None:
+        piece = gaps.beside(
+            self.view, [(one.start_ns, one.end_ns) for one in self.insight.analysis.path], step
+        )
+        if piece is None:
+            self.notice("no further piece of the path")
+            return
+        view = replace(self.view, cursor=row.key, selected=None, selection=piece, focus="lanes")
+        self.change(gaps.in_sight(view, piece))
 
     def action_inspect(self) -> None:
         finding = self.insight.selected(self.view)
@@ -118,15 +137,15 @@ class WalkedSession(PointedSession, inherit_bindings=False):
 
     def go_to_match(self, step: int) -> None:
         """Select the next (1) or previous (-1) span that the search found."""
-        found = navigation.step_match(self.view, self.data, step)
+        found = self._matches.step(self.view, self.data, step)
         if found is None:
             self.notice(f"no span named like {self.view.search!r}")
             return
-        number, count, row, record = found
-        view = navigation.select(self.view, self.data, row, record)
+        view = navigation.select(self.view, self.data, found.row, found.record)
         assert view.selected is not None
         self.change(navigation.cursor_for(view, self.rows, view.selected))
-        self.notice(f"match {figures.count(number)} of {figures.count(count)}: {record.name}")
+        place = f"{figures.count(found.number)} of {figures.count(found.count)}"
+        self.notice(f"match {place}: {found.record.name}")
 
     def action_mark(self) -> None:
         self.change(navigation.toggle_mark(self.view, self.data))

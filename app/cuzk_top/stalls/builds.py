@@ -31,8 +31,8 @@ def find(graph: Graph) -> list[Draft]:
                 0,
                 None,
                 len(stale),
-                f"kernels are not those of the sources on disk: {', '.join(stale)}",
-                "fires when the fingerprints differ; to end it, build them again",
+                f"stale kernels: {stale[0]}" + (f" and {len(stale) - 1} more" if stale[1:] else ""),
+                "fires when kernels are not built from the sources on disk; to end it, build them again",
                 tuple(
                     f"{unit}: loaded {meta[LOADED + unit][:12]}, sources {meta[SOURCES + unit][:12]}"
                     for unit in stale

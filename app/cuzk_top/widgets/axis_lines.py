@@ -12,7 +12,7 @@ from cuzk_top.viewport import Clock, ViewState
 from cuzk_top.widgets.paint import Line
 from cuzk_top.widgets.painted import Cell, Cells
 
-MODES = {"page": "page", "follow": "follow", "fit": "fit", "hold": "fixed"}
+MODES = {"page": "page", "follow": "follow", "fit": "fit", "all": "all", "hold": "fixed"}
 UNITS: dict[Clock, str] = {"session": "seconds", "monotonic": "monotonic s", "utc": "UTC"}
 
 

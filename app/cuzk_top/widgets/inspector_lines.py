@@ -10,6 +10,7 @@ import numpy as np
 from cuzk_top import figures, rows, stats
 from cuzk_top.model import FLAG_UNBALANCED, RowData, Snapshot, SpanRecord
 from cuzk_top.screens.analysis import Insight
+from cuzk_top.stats import Kin
 from cuzk_top.theme import Theme
 from cuzk_top.viewport import SpanRef, ViewState
 from cuzk_top.widgets import kernel_facts
@@ -35,15 +36,24 @@ class Fact:
 
 
 def inspector_lines(
-    snapshot: Snapshot, view: ViewState, insight: Insight, theme: Theme, width: int, height: int
+    snapshot: Snapshot,
+    view: ViewState,
+    insight: Insight,
+    kin: Kin | None,
+    theme: Theme,
+    size: tuple[int, int],
 ) -> list[Line]:
-    """The facts in as many columns as fit; more lines than `height` if they don't."""
+    """The facts in as many columns as fit; more lines than fit `size`, width and height, if they don't.
+
+    `kin`: what the span is compared with, once that is known.
+    """
+    width, height = size
     columns = max(1, min(4, width // COLUMN_WIDTH))
     ref, gap = view.selected, view.selection
     record = stats.find(snapshot, ref) if ref is not None else None
     finding = insight.selected(view)
     if ref is not None and record is not None:
-        facts = span_facts(snapshot, ref, record, theme)
+        facts = span_facts(snapshot, ref, record, kin, theme)
     elif ref is None and finding is not None and gap is not None and gap in finding.intervals:
         room = (width - 2) // columns - LABEL_WIDTH - 2
         told = gap_facts(snapshot, insight, finding, gap, room)
@@ -74,7 +84,9 @@ def _put(line: Line, fact: Fact, end: int) -> None:
         line.put(letter, "ink" if cell == fact.mark else fact.chart)
 
 
-def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Theme) -> list[Fact]:
+def span_facts(
+    snapshot: Snapshot, ref: SpanRef, record: SpanRecord, kin: Kin | None, theme: Theme
+) -> list[Fact]:
     """All facts in reading order."""
     now = snapshot.now_ns
     running = record.is_open or record.end_ns > now
@@ -107,7 +119,7 @@ def span_facts(snapshot: Snapshot, ref: SpanRef, record: SpanRecord, theme: Them
             Fact("GPUs then", text) for text in kernel_facts.device_time(snapshot, record.start_ns, end)
         ]
     facts += _relatives(snapshot, record, parent, now)
-    facts += _siblings(snapshot, record, duration, theme)
+    facts += _siblings(snapshot, record, duration, kin, theme)
     facts += _neighbours(snapshot, row, record, end)
     track = snapshot.session.tracks.get(record.track)
     thread = (
@@ -186,8 +198,12 @@ def _relatives(snapshot: Snapshot, record: SpanRecord, parent: SpanRecord | None
     return facts
 
 
-def _siblings(snapshot: Snapshot, record: SpanRecord, duration: int, theme: Theme) -> list[Fact]:
-    found = stats.siblings(snapshot, record, duration)
+def _siblings(
+    snapshot: Snapshot, record: SpanRecord, duration: int, kin: Kin | None, theme: Theme
+) -> list[Fact]:
+    if kin is None or kin.name != record.name:
+        return [Fact("siblings", "being counted"), Fact("median", ""), Fact("fast..slow", "")]
+    found = stats.siblings(kin.durations, duration)
     if found is None:
         return [Fact("siblings", "none finished yet")]
     if found.count == 1:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from cuzk_top import figures, stagemap, stages
+from cuzk_top import figures, stagemap, stages, stats
 from cuzk_top.devicetime import together
 from cuzk_top.model import DEVICE_KINDS, KIND_GPU_KERNEL, KIND_GPU_MEMCPY, Snapshot, SpanRecord
 
@@ -63,6 +61,6 @@ def profile_command(snapshot: Snapshot, record: SpanRecord) -> str:
         if row.lane.key.startswith("gpu") and not row.lane.key.endswith(".busy"):
             columns = row.columns
             before = (columns.kind == KIND_GPU_KERNEL) & (columns.corr < record.corr)
-            earlier += int((before & np.isin(columns.name, wanted)).sum())
+            earlier += int((before & stats.named(columns.name, wanted)).sum())
     which = f"--kernel-name regex:^{re.escape(own)}$ --launch-skip {earlier} --launch-count 1"
     return f"ncu --set full {which} {program}"

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from cuzk_top import stages
-from cuzk_top.model import RowData, Session
+from cuzk_top.model import RowData, Session, Snapshot
+from cuzk_top.proofs import Numbers
 from cuzk_top.rows import SOURCE_SHIFT
 from cuzk_top.theme import ROLES
 from cuzk_top.widgets.paint import clean
@@ -38,6 +39,7 @@ class Looks:
         self._found: dict[str, bool] = {}
         self._known = 0
         """Names of the session that are numbered."""
+        self._proofs = Numbers()
         self._learn()
 
     def renew(self, session: Session, search: str = "") -> None:
@@ -52,6 +54,15 @@ class Looks:
         self._session = session
         if len(session.names) != self._known:
             self._learn()
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Take the snapshot by which proofs are numbered."""
+        if self._proofs.see(snapshot):
+            self.version += 1
+
+    def proof_number(self, start_ns: int) -> int:
+        """Of the proof that begins then, from 1 over the session."""
+        return self._proofs.of(start_ns)
 
     def name(self, number: int) -> str:
         """Text of the session's name of that number."""
@@ -167,12 +178,19 @@ class RowLabels:
             elif source.lane.key.endswith(HELD_LANE):
                 return self._partition(source, number, code & _INDEX)
             elif name == "prove":
-                count = (code & _INDEX) + 1
+                count = self._looks.proof_number(self._start(source, code & _INDEX))
                 return (f"proof {count}", str(count), source.lane.letter.strip()[:1])
             else:
                 found = self._named(source, name)
             self._texts[key] = found
         return found
+
+    @staticmethod
+    def _start(source: RowData, index: int) -> int:
+        starts = source.columns.start_ns
+        if index < len(starts) or source.open is None:
+            return starts.item(index)
+        return source.open.start_ns
 
     def _partition(self, source: RowData, number: int, index: int) -> tuple[str, ...]:
         """The partition that holds the GPU, where spans tell."""

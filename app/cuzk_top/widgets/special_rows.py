@@ -153,7 +153,7 @@ def worker_cells(sources: Sequence[RowData], edges: Int64s, now_ns: int, theme: 
     middle = edges[:-1] + (edges[1:] - edges[:-1]) // 2
     busy: NDArray[np.int64] = np.zeros(len(middle), np.int64)
     for source in sources:
-        busy += _covering(clipped(source, now_ns), middle) >= 0
+        busy += clipped(source, now_ns).covering(middle) >= 0
     cells: Cells = []
     before = 0
     for count in busy.tolist():
@@ -168,14 +168,6 @@ def worker_cells(sources: Sequence[RowData], edges: Int64s, now_ns: int, theme: 
     return cells
 
 
-def _covering(spans: Spans, times: Int64s) -> Int64s:
-    """Index of the span that covers each moment, or -1; the open one has the index after the last."""
-    index = spans.before(times, "right") - 1
-    covered = (index >= 0) & (times < spans.now_ns)
-    covered &= spans.ends(np.maximum(index, 0)) > times
-    return np.where(covered, index, -1)
-
-
 def letter_cells(
     sources: Sequence[RowData], session: Session, edges: Int64s, now_ns: int, theme: Theme
 ) -> Cells:
@@ -188,10 +180,10 @@ def letter_cells(
         spans = clipped(source, now_ns)
         if not spans.total:
             continue
-        covered = _covering(spans, times)
+        covered = spans.covering(times)
         found = (covered >= 0).reshape(columns, SAMPLES).sum(axis=1)
         # Spans that fall between all moments are still seen where nothing else is.
-        starts = spans.before(edges, "left")
+        starts = spans.before(edges)
         found = np.where(found > 0, found * 2, np.minimum(starts[1:] - starts[:-1], 1))
         for kind, share in _by_kind(source, session, covered.reshape(columns, SAMPLES), found):
             kinds[kind] = kinds.get(kind, 0) + share

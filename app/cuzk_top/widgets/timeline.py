@@ -83,6 +83,7 @@ class Timeline(Widget):
         """Bring the picture up to date."""
         snapshot, view, layout = scene.snapshot, scene.view, scene.layout
         self._looks.renew(snapshot.session, view.search)
+        self._looks.see(snapshot)
         size = (layout.width, layout.label_width)
         if size != self._widths:
             self._widths = size

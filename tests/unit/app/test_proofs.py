@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuzk_top.model import FLAG_ERR, KIND_ASYNC, KIND_SPAN, Batch, Columns, Name, Session, Track
-from cuzk_top.proofs import Parts, Proof, parts, proofs
+from cuzk_top.model import FLAG_ERR, KIND_ASYNC, KIND_SPAN, Batch, Columns, Name, Session, Snapshot, Track
+from cuzk_top.proofs import Numbers, Parts, Proof, parts, proofs
 from cuzk_top.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "ui"))
@@ -39,6 +39,30 @@ def test_a_replay_knows_no_more_than_its_play_head():
     assert [p.end_ns for p in proofs(replace(whole, now_ns=at(50)))] == [None]
     assert proofs(replace(whole, now_ns=at(6))) == []
     assert [p.end_ns is None for p in proofs(replace(whole, now_ns=at(98)))] == [False]
+
+
+def test_proofs_of_all_threads_have_one_numbering():
+    def snapshot(starts: dict[int, list[int]]) -> Snapshot:
+        """Proofs of 10 ms by thread."""
+        begins = np.array([at(start) for of_thread in starts.values() for start in of_thread])
+        tracks = [track for track, of_thread in starts.items() for _ in of_thread]
+        columns = Columns.make(
+            len(begins), start_ns=begins, end_ns=begins + 10 * MS, kind=KIND_SPAN, name=1, track=tracks
+        )
+        store = Store()
+        threads = {track: Track(track, "thread", str(track), track) for track in starts}
+        session = Session(names=[Name(""), Name("prove")], tracks=threads)
+        store.append(Batch(session, columns, Columns.empty(), 0, at(100), True))
+        return store.snapshot()
+
+    numbers = Numbers()
+    overlapping = snapshot({1: [0, 20], 2: [5, 40]})
+    assert not numbers.see(overlapping)
+    assert [numbers.of(at(start)) for start in (0, 5, 20, 40)] == [1, 2, 3, 4]
+    assert [numbers.of(proof.start_ns) for proof in proofs(overlapping)] == [1, 2, 3, 4]
+    assert not numbers.see(snapshot({1: [0, 20], 2: [5, 40, 60]}))  # one more at the end changes none
+    assert numbers.see(snapshot({1: [20], 2: [5, 40, 60]}))  # the first is no longer kept
+    assert numbers.of(at(5)) == 1
 
 
 def test_parts_of_a_proof():

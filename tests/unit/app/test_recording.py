@@ -5,6 +5,8 @@ import json
 import math
 import os
 import resource
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -680,3 +682,11 @@ def test_facts_of_the_machine():
         "machine.python",
         "machine.memlock_bytes",
     } <= set(facts)
+
+
+def test_a_proof_is_watched_and_recorded_without_pyarrow() -> None:
+    """It is 28 MB, and takes a tenth of the time until the first frame."""
+    screen = "import cuzk_top.app, cuzk_top.commands.proving, cuzk_top.live, cuzk_top.recording"
+    asked = f"{screen}, cuzk_top.sources.ring, sys; print('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

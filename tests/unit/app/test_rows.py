@@ -173,6 +173,34 @@ def test_overlay_shows_the_parent_beside_its_child() -> None:
     assert drawn.split.tolist() == [8, 4, 4, 8]
 
 
+@given(st.lists(span_rows(), min_size=1, max_size=4), st.integers(1, 20), st.booleans())
+def test_sources_together_are_each_drawn_over_those_before(
+    sources: list[tuple[list[tuple[int, int]], int | None, int]], columns: int, inner: bool
+) -> None:
+    edges = viewport.edges(Window(0, columns * COLUMN), columns)
+    drawn = rows.blank(columns)
+    for number, source in enumerate(sources):
+        drawn = rows.overlay(drawn, rows.cells(make(*source), edges, number, inner))
+    together = rows.stacked([(number, make(*one)) for number, one in enumerate(sources)], edges, inner)
+    assert [part.tolist() for part in together] == [part.tolist() for part in drawn]
+
+
+@given(span_rows(), st.lists(st.integers(-6 * COLUMN, 26 * COLUMN), min_size=1))
+def test_which_span_covers_a_moment(
+    row: tuple[list[tuple[int, int]], int | None, int], moments: list[int]
+) -> None:
+    spans = make(*row)
+    if not spans.total:
+        return
+    shown = visible(*row)
+    moments.sort()
+    expected = [
+        max((i for i, (s, e) in enumerate(shown) if s <= t < e and t < row[2]), default=BLANK)
+        for t in moments
+    ]
+    assert spans.covering(i64(moments)).tolist() == expected
+
+
 @st.composite
 def sample_rows(draw: st.DrawFn) -> tuple[list[int], list[int], list[float]]:
     time = draw(st.integers(-3 * COLUMN, COLUMN))

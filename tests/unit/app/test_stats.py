@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzk_top import stats
-from cuzk_top.model import KIND_SPAN, Batch, Columns, Name, Session, Snapshot
+from cuzk_top.model import FLAG_ERR, KIND_SPAN, Batch, Columns, Name, RowData, Session, Snapshot, Track
 from cuzk_top.stage_table import stage_table
 from cuzk_top.store import Store
 
@@ -128,6 +129,28 @@ def test_nested_spans_are_busy_once(few: int, trace: tuple[Flat, float], begin: 
         assert stats.busy_ns(snapshot.rows, low, high, snapshot.now_ns) == len(inside) * MS
 
 
+series = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=8)
+"""Pauses and lengths."""
+
+
+@given(st.lists(series, min_size=1, max_size=4), st.integers(-2, 40), st.integers(0, 50), st.integers(0, 60))
+def test_spans_of_a_track_are_busy_once_however_they_lie(
+    rows: list[list[tuple[int, int]]], begin: int, length: int, now: int
+) -> None:
+    made, covered = [], set()
+    lane = build.live_controls().snap.rows[0].lane
+    for depth, series in enumerate(rows):
+        at, spans = depth, []
+        for pause, took in series:
+            spans.append((at + pause, at + pause + took))
+            at += pause + max(1, took)  # no two begin together
+        columns = Columns.make(len(spans), start_ns=[s for s, _ in spans], end_ns=[e for _, e in spans])
+        made.append(RowData(lane, 1, depth, columns))
+        covered |= {t for start, end in spans for t in range(start, end)}
+    inside = covered & set(range(begin, min(begin + length, now)))
+    assert stats.busy_ns(made, begin, begin + length, now) == len(inside)
+
+
 def test_last_duration_is_of_the_last_outermost_span() -> None:
     snapshot = build.live_controls().snap
     lanes = {
@@ -215,21 +238,82 @@ def test_a_program_and_a_library_may_both_have_a_name_for_proofs() -> None:
 def test_siblings_rank_and_histogram() -> None:
     snapshot = finished_snapshot()
     row = next(row for row in snapshot.rows if row.lane.key == "msm.h" and row.depth == 1)
-    found = [
-        stats.siblings(
-            snapshot,
-            snapshot.record(row, i),
-            int(np.diff([row.columns.start_ns[i], row.columns.end_ns[i]])[0]),
-            4,
-        )
-        for i in range(3)
-    ]
+    kin = stats.kin(snapshot, snapshot.record(row, 0).name)
+    found = [stats.siblings(kin.durations, snapshot.record(row, i).duration_ns, 4) for i in range(3)]
     assert [s.rank for s in found if s] == [3, 2, 1]
     first = found[0]
     assert first is not None
     assert first.histogram == (1, 0, 1, 1) and first.bucket == 0
     assert first.median_ns == round(180 * 4 * 1.04 * MS)
     assert sum(first.histogram) == first.count == 3
+
+
+@given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(-10, 1_010), st.integers(1, 24))
+def test_siblings_against_counting(durations: list[int], mine: int, buckets: int) -> None:
+    found = stats.siblings(np.array(sorted(durations), np.int64), mine, buckets)
+    if not durations:
+        assert found is None
+        return
+    assert found is not None
+    low, high = min(durations), max(durations)
+
+    def bucket(duration: int) -> int:
+        share = Fraction(duration - low, max(1, high - low))
+        return min(max(int(share * buckets // 1), 0), buckets - 1)
+
+    assert found.count == len(durations) and found.rank == 1 + sum(one > mine for one in durations)
+    assert found.median_ns == int(statistics.median(durations))
+    assert (found.fastest_ns, found.slowest_ns) == (low, high)
+    assert found.histogram == tuple([bucket(one) for one in durations].count(b) for b in range(buckets))
+    assert found.bucket == bucket(mine)
+
+
+def test_kin_are_all_of_a_text_whatever_their_numbers() -> None:
+    """Two processes number one name apart; what runs or has not begun does not count."""
+    starts, ends = np.array([0, 10, 20, 30, 40]), np.array([4, 15, 26, 37, 48])
+    columns = Columns.make(5, start_ns=starts, end_ns=ends, name=np.array([1, 2, 3, 1, 1]))
+    row = RowData(build.live_controls().snap.rows[0].lane, 1, 0, columns)
+    session = Session(names=[Name(""), Name("ntt"), Name("ntt.x"), Name("ntt")])
+    snapshot = replace(build.live_controls().snap, session=session, rows=(row,), now_ns=45)
+    assert stats.kin(snapshot, "ntt").durations.tolist() == [4, 6, 7]
+
+
+def two_threads(flags: list[int]) -> Snapshot:
+    """Two processes number their names apart: proofs of 10, 20 and 40 ms in one, 30 ms in the other."""
+    names = [Name(""), Name("prove"), Name("msm.h"), Name("prove"), Name("msm.h")]
+    spans = Columns.make(
+        8,
+        start_ns=np.array([0, 20, 50, 5, 1, 21, 51, 6]) * MS,
+        end_ns=np.array([10, 40, 90, 35, 9, 39, 89, 16]) * MS,
+        kind=KIND_SPAN,
+        flags=np.array(flags),
+        depth=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
+        track=np.array([1, 1, 1, 2, 1, 1, 1, 2]),
+        name=np.array([1, 1, 1, 3, 2, 2, 2, 4]),
+        id=np.arange(1, 9),
+        parent=np.array([0, 0, 0, 0, 1, 2, 3, 4]),
+    )
+    tracks = {1: Track(1, "thread", "main", 1), 2: Track(2, "thread", "main", 2)}
+    store = Store()
+    store.append(Batch(Session(names=names, tracks=tracks), spans, Columns.empty(), 0, 100 * MS, True))
+    return store.snapshot()
+
+
+def test_names_of_one_text_are_one_stage() -> None:
+    table = {stage.name: stage for stage in stage_table(two_threads([0] * 8))}
+    assert set(table) == {"prove", "msm.h"}
+    assert (table["prove"].count, table["prove"].total_ns) == (4, 100 * MS)
+    assert (table["msm.h"].count, table["msm.h"].total_ns) == (4, (8 + 18 + 38 + 10) * MS)
+    assert table["prove"].self_ns == (100 - 74) * MS
+    assert table["prove"].median_ns == 25 * MS and table["msm.h"].share == 0.74
+
+
+def test_a_proof_that_failed_is_none_to_compare_with() -> None:
+    snapshot = two_threads([0, 0, FLAG_ERR, 0, 0, 0, FLAG_ERR, 0])
+    assert stats.proofs(snapshot) == (3, [10 * MS, 20 * MS, 30 * MS], None)
+    table = {stage.name: stage for stage in stage_table(snapshot)}
+    assert (table["prove"].count, table["prove"].median_ns) == (4, 20 * MS)
+    assert (table["msm.h"].count, table["msm.h"].median_ns) == (4, 10 * MS)
 
 
 def test_find_names_the_same_span_again() -> None:

@@ -258,6 +258,7 @@ def plainly(drawn: Placed, snapshot: Snapshot, view: ViewState, layout: Layout, 
     window, columns, now, x = view.window, layout.columns, snapshot.now_ns, layout.label_width
     looks = Looks(snapshot.session)
     looks.renew(snapshot.session, view.search)
+    looks.see(snapshot)
     made = viewport.axis(window, columns, snapshot.first_ns)
     ground, _ = Grounds(theme, Pen(theme)).at(window, columns, made, view.selection, now)
     edges = viewport.edges(window, columns)

@@ -655,8 +655,14 @@ def test_kernels_of_other_sources() -> None:
     trace.meta |= {"kernels.fingerprint.points": "d" * 64}
     trace.span("prove", 0, 100)
     found = the(trace.analyse(100), "stale.build")
-    assert found.sentence == "kernels are not those of the sources on disk: msm"
+    assert found.sentence == "stale kernels: msm"
     assert found.arithmetic[0] == "msm: loaded aaaaaaaaaaaa, sources bbbbbbbbbbbb"
+    trace.meta["kernels.sources.points"] = trace.meta["kernels.sources.ntt"] = "e" * 64
+    found = the(trace.analyse(100), "stale.build")
+    assert found.sentence == "stale kernels: msm and 2 more"
+    assert [line.partition(":")[0] for line in found.arithmetic[:3]] == ["msm", "ntt", "points"]
+    del trace.meta["kernels.sources.points"]
+    trace.meta["kernels.sources.ntt"] = "c" * 64
     trace.meta["kernels.sources.msm"] = "a" * 64
     assert silent(trace.analyse(100), "stale.build")
 
