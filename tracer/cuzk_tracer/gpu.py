@@ -89,9 +89,7 @@ def start() -> str | None:
             loaded = ctypes.CDLL(path)
             if injected and not hasattr(loaded, "cuzk_gpu_start"):
                 return f"{CUDA_VARIABLE} is set to {injected}"
-            loaded.cuzk_gpu_problem.restype = ctypes.c_char_p
-            loaded.cuzk_gpu_enter_as.argtypes = [ctypes.c_uint64]
-            _library = loaded
+            _library = _declared(loaded)
         if _library.cuzk_gpu_start():
             return None
         said: bytes | None = _library.cuzk_gpu_problem()
@@ -102,24 +100,46 @@ def start() -> str | None:
 
 def flush() -> None:
     """Hand over what is complete now; otherwise it is, 20 times a second."""
-    if _library is not None:
-        _library.cuzk_gpu_flush()
+    capture = _library or _loaded()
+    if capture is not None:
+        capture.cuzk_gpu_flush()
 
 
 @contextmanager
 def launches() -> Iterator[None]:
     """What this thread launches inside has its innermost open span as parent.
 
-    From its first use on CUPTI calls back at each launch of the process, which costs it 0.0 to 0.15 µs.
+    From its first use on CUPTI calls back at each launch of the process, which costs it 0.0 to 0.15 µs. A
+    launch that stands still in the driver is recorded as a wait then (`sync.launch`).
     """
-    if _library is None:
+    capture = _library or _loaded()
+    if capture is None:
         yield
         return
-    _library.cuzk_gpu_enter_as(launcher() or 0)
+    capture.cuzk_gpu_enter_as(launcher() or 0)
     try:
         yield
     finally:
-        _library.cuzk_gpu_leave()
+        capture.cuzk_gpu_leave()
+
+
+def _loaded() -> ctypes.CDLL | None:
+    """The capture that the driver loaded by itself, as it does in a program under `cuzk-top run`."""
+    global _library  # noqa: PLW0603
+    injected = os.environ.get(CUDA_VARIABLE)
+    if injected is not None:
+        try:
+            _library = _declared(ctypes.CDLL(injected, mode=os.RTLD_NOW | os.RTLD_NOLOAD))
+        except (OSError, AttributeError):  # not yet, or another tool
+            return None
+    return _library
+
+
+def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """With the types of its functions."""
+    loaded.cuzk_gpu_problem.restype = ctypes.c_char_p
+    loaded.cuzk_gpu_enter_as.argtypes = [ctypes.c_uint64]
+    return loaded
 
 
 def record(

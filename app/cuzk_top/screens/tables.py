@@ -35,6 +35,9 @@ class Figures(NamedTuple):
     """Of the span that the inspector shows; None where it shows none."""
 
 
+NO_FIGURES = Figures({}, (), None)
+
+
 class Picture(NamedTuple):
     """What the figures are of."""
 
@@ -62,7 +65,7 @@ class Tables:
     """Keeps the figures of one screen. `clock` gives monotonic nanoseconds."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
-        self.figures = Figures({}, (), None)
+        self.figures = NO_FIGURES
         self._clock = clock
         self._numbers = NumbersColumn()
         self._key: tuple[object, ...] | None = None

@@ -231,7 +231,7 @@ int cuptiEnableCallback(uint32_t on, void *who, int domain, uint32_t id)
 }
 
 /* A call as a program makes it: the subscriber hears of its begin and of its end, if it asked for it. */
-static uint32_t call(const char *name)
+static uint32_t call(const char *name, int ms)
 {
     static uint32_t corr = 1000;
     struct {
@@ -241,17 +241,22 @@ static uint32_t call(const char *name)
         uint64_t *data;
         uint32_t corr;
     } data = {0, {0}, NULL, NULL, ++corr};
+    struct timespec rest = {0, ms * 1000000l};
     uint32_t id;
     for (id = 1; id < CALLS; id++)
-        if (!strcmp(calls[id], name) && heard[id])
-            for (data.site = 0; data.site < 2; data.site++)
-                callback(user_data, 1, id, &data);
+        if (!strcmp(calls[id], name) && heard[id]) {
+            callback(user_data, 1, id, &data);
+            nanosleep(&rest, NULL);
+            data.site = 1;
+            callback(user_data, 1, id, &data);
+        }
     return corr;
 }
 
-void stub_launch(const char *name)
+/* `ms`: how long the driver holds the call up. */
+static void launch(const char *name, int ms)
 {
-    uint32_t corr = call("cuLaunchKernel"), kind = 10;
+    uint32_t corr = call("cuLaunchKernel", ms), kind = 10;
     uint64_t times[2] = {now() - base, now() - base + 10};
     uint8_t *record = calloc(1, 256);
     memcpy(record, &kind, 4);
@@ -262,11 +267,14 @@ void stub_launch(const char *name)
     records[count++] = record;
 }
 
+void stub_launch(const char *name) { launch(name, 0); }
+void stub_slow_launch(const char *name) { launch(name, 5); }
+
 /* type: 1 of an event, 3 of a stream, 4 of a context; of a stream alone CUPTI tells which. */
 void stub_wait(uint32_t type, uint32_t stream)
 {
     struct { uint32_t kind, type; uint64_t start, end; uint32_t corr, context, stream; } sync = {
-        38, type, now() - base, now() - base + 10, call(type == 4 ? "cuCtxSynchronize" : "cuStreamSynchronize"), 1, type == 3 ? stream : 0xFFFFFFFFu};
+        38, type, now() - base, now() - base + 10, call(type == 4 ? "cuCtxSynchronize" : "cuStreamSynchronize", 1), 1, type == 3 ? stream : 0xFFFFFFFFu};
     records[count] = calloc(1, 256);
     sizes[count] = 56;
     memcpy(records[count++], &sync, sizeof sync);

@@ -13,7 +13,9 @@ PROGRAM = """
     from cuzk_tracer import gpu
     gpu.library = lambda: os.environ["CUDA_INJECTION64_PATH"]
     early = os.environ.get("EARLY")
-    if early:
+    if early == "driver":  # as it does in a program under `cuzk-top run`, which need not start it
+        problem = None if ctypes.CDLL(gpu.library()).InitializeInjection() else "not begun"
+    elif early:
         problem = gpu.start()
     import cuzk_tracer
     outer, inner = cuzk_tracer.span("outer"), cuzk_tracer.span("inner")
@@ -37,6 +39,8 @@ PROGRAM = """
     thread = threading.Thread(target=work); thread.start(); thread.join()
     with gpu.launches():
         launch(b"no_span")
+    with inner, gpu.launches():
+        stub.stub_slow_launch(ctypes.c_char_p(b"in_inner"))
     with outer, gpu.launches():
         stub.stub_wait(3, 14)
         stub.stub_wait(1, 14)
@@ -64,6 +68,8 @@ PROGRAM = """
                 key = ((int(row["track"]) & 0x7FF) - 1, int(row["parent"]))
                 name = ring.names[int(row["name"])]
                 waits[name.text] = [names.get(key) if key[1] else None, name.a0, int(row["a0"])]
+                if name.text == "sync.launch":
+                    waits[name.text].append(5_000_000 <= int(row["t1"]) - int(row["t0"]) < 500_000_000)
     said = {"problem": problem, "found": found, "waits": waits, "writer": cuzk_tracer.writer()}
     print(json.dumps(said))
 """
@@ -76,7 +82,7 @@ def run(runs: Runs, **env: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("early", ["", "1"])
+@pytest.mark.parametrize("early", ["", "1", "driver"])
 @pytest.mark.parametrize("writer", ["native", "python"])
 def test_kernels_and_waits_have_the_spans_that_called_for_them(runs: Runs, early: str, writer: str) -> None:
     said = run(runs, **({"EARLY": early} if early else {}), CUZK_TRACER=writer)
@@ -90,6 +96,7 @@ def test_kernels_and_waits_have_the_spans_that_called_for_them(runs: Runs, early
     # the spans that waited; of a stream which one, which CUPTI does not tell of the others
     assert said["waits"] == {
         "sync.stream": ["outer", "stream", 14], "sync.event": ["outer", "", 0], "sync.context": [None, "", 0],
+        "sync.launch": ["inner", "", 0, True],
     }  # fmt: skip
 
 

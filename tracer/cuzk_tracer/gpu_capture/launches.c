@@ -10,6 +10,11 @@
 
 /* The newest launches. An entry is found again unless PLACES calls were made between a launch and its record. */
 enum { PLACES = 1 << 16, DEEPEST = 64, MOST_CALLS = 2000 };
+
+/* A launch takes 2 to 7 us. One that takes longer than this stood still in the driver: while another thread copies
+ * pageable memory, for one, or until there is room in the queue. */
+enum { BLOCKED_NS = 200000 };
+
 static struct {
     uint32_t corr;
     uint64_t launcher;
@@ -18,24 +23,44 @@ static struct {
 static __thread struct {
     uint64_t launcher[DEEPEST];
     unsigned depth;
+    int64_t called; /* when the call began that is made now */
 } inside;
 
 static int heard; /* calls are on */
+static uint8_t may_block[MOST_CALLS];
+
+static uint64_t launcher_here(void)
+{
+    unsigned depth = inside.depth < DEEPEST ? inside.depth : DEEPEST;
+    return depth ? inside.launcher[depth - 1] : cuzk_trace__here(); /* else its innermost NVTX range */
+}
+
+static void call_begins(const struct cupti__call *call, uint64_t launcher)
+{
+    unsigned at = call->corr % PLACES;
+    __atomic_store_n(&places[at].launcher, launcher, __ATOMIC_RELAXED);
+    __atomic_store_n(&places[at].corr, call->corr, __ATOMIC_RELEASE);
+    inside.called = cuzk_trace__monotonic();
+}
+
+static void call_ends(const struct cupti__call *call, uint64_t launcher)
+{
+    int64_t now = cuzk_trace__monotonic();
+    if (now - inside.called > BLOCKED_NS)
+        cuzk_gpu__blocked((uint64_t)inside.called, (uint64_t)now, call->context_uid, call->corr, launcher);
+}
 
 void cuzk_gpu__on_call(void *user, int domain, uint32_t id, const void *data)
 {
     const struct cupti__call *call = (const struct cupti__call *)data;
-    unsigned depth = inside.depth < DEEPEST ? inside.depth : DEEPEST, at;
-    uint64_t launcher;
-    (void)user, (void)domain, (void)id;
-    if (call->site != CUPTI__ENTER)
-        return;
-    launcher = depth ? inside.launcher[depth - 1] : cuzk_trace__here(); /* else its innermost NVTX range */
+    uint64_t launcher = launcher_here();
+    (void)user, (void)domain;
     if (!launcher)
         return;
-    at = call->corr % PLACES;
-    __atomic_store_n(&places[at].launcher, launcher, __ATOMIC_RELAXED);
-    __atomic_store_n(&places[at].corr, call->corr, __ATOMIC_RELEASE);
+    if (call->site == CUPTI__ENTER)
+        call_begins(call, launcher);
+    else if (id < MOST_CALLS && may_block[id])
+        call_ends(call, launcher);
 }
 
 uint64_t cuzk_gpu__launcher_of(uint32_t corr)
@@ -45,15 +70,15 @@ uint64_t cuzk_gpu__launcher_of(uint32_t corr)
     return __atomic_load_n(&places[corr % PLACES].launcher, __ATOMIC_RELAXED);
 }
 
-/* Whether a driver call gives a device something, or waits for it; CUPTI has a number for each call and knows its
- * name. */
-static int of_interest(const char *name)
+/* Whether a driver call gives a device something or waits for it, by its name; 2: and has no reason to take long. That
+ * of a copy or a synchronise is recorded already, and a graph may be large. */
+static int interest(const char *name)
 {
-    static const char *const parts[] = {"Launch", "Memcpy", "Memset", "Synchronize", "StreamWaitEvent"};
+    static const char *const parts[] = {"Launch", "Memset", "StreamWaitEvent", "Memcpy", "Synchronize"};
     size_t i;
     for (i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]))
-            return 1;
+            return i < 3 && !strstr(name, "Graph") ? 2 : 1;
     return 0;
 }
 
@@ -64,9 +89,12 @@ void cuzk_gpu__hear_calls(void *subscriber, int on)
     if (on == heard)
         return;
     heard = on;
-    for (id = 1; id < MOST_CALLS; id++)
-        if (cuzk_cupti.GetCallbackName(CUPTI__DRIVER_CALLS, id, &name) == CUPTI__SUCCESS && name && of_interest(name))
+    for (id = 1; id < MOST_CALLS; id++) { /* CUPTI has a number for each call, and knows its name */
+        int how = cuzk_cupti.GetCallbackName(CUPTI__DRIVER_CALLS, id, &name) == CUPTI__SUCCESS && name ? interest(name) : 0;
+        may_block[id] = how == 2;
+        if (how)
             cuzk_cupti.EnableCallback((uint32_t)on, subscriber, CUPTI__DRIVER_CALLS, id);
+    }
 }
 
 void cuzk_gpu_enter_as(uint64_t launcher)
