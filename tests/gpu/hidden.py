@@ -2,13 +2,14 @@
 
 hidden.py --folder FOLDER [--on gpu] [--pairs 12]
 
-hidden_work.py twice under `cuzk-top run`: its second thread's stall beside a longer sum, then before it. In
-both every other proof goes without the stall, so that a pair is made under the same conditions. The table
-has what `cuzk-top stalls` says that closing the stall would save a proof, the medians with and without it,
-and the median of the pairs' differences, with an interval that holds it with 95 % whatever their distribution
-and with the noise: the standard deviation of the difference of two proofs, from their MADs. Ends with 1 when
-the two differ by more than the noise, when the stall beside the sum is not called hidden or the other is, or
-when removing that one brought nothing that can be told from nothing.
+hidden_work.py under `cuzk-top run`: its second thread's stall beside a longer sum, then before it, and on the
+GPU also where it holds up the sum's launches. In each every other proof goes without the stall, so that a
+pair is made under the same conditions. The table has what `cuzk-top stalls` says that closing the stall would
+save a proof, the medians with and without it, and the median of the pairs' differences, with an interval that
+holds it with 95 % whatever their distribution and with the noise: the standard deviation of the difference of
+two proofs, from their MADs. Ends with 1 when the two differ by more than the noise, when the stall beside the
+sum is not called hidden or another is, or when removing that one brought nothing that can be told from
+nothing.
 """
 
 import argparse
@@ -29,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 RULES = {"cpu": ("alloc", "dealloc"), "gpu": ("copy.slow",)}
 """Of the stall that the switch removes."""
 SIGMA = 1.4826  # times the MAD, of what is distributed normally
-PLACES = ("beside", "before")
+PLACES = {"cpu": ("beside", "before"), "gpu": ("beside", "before", "launching")}
 
 
 class Pair(NamedTuple):
@@ -95,7 +96,7 @@ def judge(on, place, path):
     both = [spread([pair[i] for pair in pairs]) for i in range(2)]
     noise = SIGMA * hypot(*(mad for _, mad in both))
     columns = [
-        f"{place:<7}",
+        f"{place:<9}",
         f"{saved:7.2f}" if saved else " hidden",
         *(f"{middle:7.2f} ({mad:5.2f})" for middle, mad in both),
         f"{came:7.2f}",
@@ -124,9 +125,9 @@ def main():
     parser.add_argument("--pairs", type=int, default=12)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    paths = [record(args.on, place, args.pairs, args.folder) for place in PLACES]
-    print("stall    said ms   with it (mad)  flipped (mad)  came ms       95 % interval  noise")
-    good = [judge(args.on, place, path) for place, path in zip(PLACES, paths, strict=True)]
+    paths = [record(args.on, place, args.pairs, args.folder) for place in PLACES[args.on]]
+    print("stall      said ms   with it (mad)  flipped (mad)  came ms       95 % interval  noise")
+    good = [judge(args.on, place, path) for place, path in zip(PLACES[args.on], paths, strict=True)]
     return 0 if all(good) else 1
 
 

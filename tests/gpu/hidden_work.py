@@ -1,11 +1,12 @@
 """Proofs that each make one stall, beside a longer sum or before it, in turn with it and without.
 
-Run it under `cuzk-top run -o FILE.cuzk -- python tests/gpu/hidden_work.py cpu|gpu beside|before`, or with
+Run it under `cuzk-top run -o FILE.cuzk -- python tests/gpu/hidden_work.py cpu|gpu PLACE`, or with
 hidden.py, which compares. A second thread makes a buffer ready: on the CPU it maps new memory for every
 proof, whose pages the kernel must find and clear, and gives it back (flipped: one buffer for all proofs); for
 the GPU it copies from pageable memory (flipped: page-locked). The first thread makes a sum, on a core of its
 own or on the GPU, which takes longer. *beside*: the proof needs the buffer only after the sum. *before*: the
-sum waits for it.
+sum waits for it. *launching* (on the GPU): it is needed after the sum too, but the copy begins before the sum
+is launched, and while one thread copies pageable memory no other gets anything through the driver.
 """
 
 import argparse
@@ -107,11 +108,12 @@ class OnCpu:
             with UNMAP(CPU_BYTES):
                 self._libc.munmap(address, CPU_BYTES)
 
-    def add(self, times):
-        """The first thread's."""
+    def begin(self, times):
+        """The first thread's; what is given back makes the sum."""
         of = self.points
-        for _ in range(times):
-            of.backend.msm(BLS12_381, 1, of.points, of.scalars, 0, of.count, UNTRACED)
+        return lambda: [
+            of.backend.msm(BLS12_381, 1, of.points, of.scalars, 0, of.count, UNTRACED) for _ in range(times)
+        ]
 
 
 class OnGpu:
@@ -139,14 +141,14 @@ class OnGpu:
             device.upload(self._target.address, self._address[kind], GPU_BYTES, device.copy)
             device.finish(device.event(device.copy))
 
-    def add(self, times):
+    def begin(self, times):
+        """All that the GPU is to do is given to it here; what is given back waits for it."""
         of = self.points
         begun = [
             of.backend.msm_begin(BLS12_381, 1, of.points, of.scalars, 0, of.count, UNTRACED)
             for _ in range(times)
         ]
-        for result in begun:
-            result()
+        return lambda: [result() for result in begun]
 
 
 class Second:
@@ -183,12 +185,16 @@ class Second:
 
 def prove(on, second, place, kind, times):
     """One proof."""
-    second.begin(kind)
+    if place != "beside":
+        second.begin(kind)
     if place == "before":
         second.wait()
     with SUM(on.points.count * times):
-        on.add(times)
-    if place == "beside":
+        finish = on.begin(times)
+        if place == "beside":
+            second.begin(kind)
+        finish()
+    if place != "before":
         second.wait()
 
 
@@ -209,7 +215,10 @@ def make(on, second, place, pairs):
         second.begin(on.kinds[0])
         second.wait()
 
-    times = ceil(on.longer * seconds(buffer) / seconds(lambda: on.add(1)))
+    def one_sum():
+        on.begin(1)()
+
+    times = ceil(on.longer * seconds(buffer) / seconds(one_sum))
     for kind in on.kinds:
         prove(on, second, place, kind, times)
     for pair in range(1, pairs + 1):
@@ -222,7 +231,7 @@ def make(on, second, place, pairs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("on", choices=["cpu", "gpu"])
-    parser.add_argument("place", choices=["beside", "before"])
+    parser.add_argument("place", choices=["beside", "before", "launching"])
     parser.add_argument("--pairs", type=int, default=12)
     args = parser.parse_args()
     on = OnCpu() if args.on == "cpu" else OnGpu()

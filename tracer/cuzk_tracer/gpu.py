@@ -109,8 +109,8 @@ def flush() -> None:
 def launches() -> Iterator[None]:
     """What this thread launches inside has its innermost open span as parent.
 
-    From its first use on CUPTI calls back at each launch of the process, which costs it 0.0 to 0.15 µs. A
-    launch that stands still in the driver is recorded as a wait then (`sync.launch`).
+    From its first use on CUPTI calls back at each driver call of the process, which costs a launch 0.0 to
+    0.15 µs. One that stands still in the driver is recorded as a wait then (`sync.cuLaunchKernel`).
     """
     capture = _library or _loaded()
     if capture is None:

@@ -29,7 +29,8 @@ RULES = {
     HOST: "idle.host",
     UNKNOWN: "idle.unknown",
 }
-BLOCKED = "sync.launch"
+BLOCKED = "sync.cu"
+"""A driver call that stood still, and which."""
 WAITS = {"sync.event": "event", "sync.stream": "stream", "sync.context": "device"}
 
 
@@ -224,8 +225,8 @@ def _said(graph: Graph, found: Gaps, group: Int64s, reason: int, tell: str) -> t
         name = records.text(int(records.waits.name[found.wait[longest]]))
         kind = WAITS.get(name, "")
         where = f" in {records.text(int(records.host.name[span]))}" if span >= 0 else ""
-        if name == BLOCKED:
-            return f"a launch stood still in the driver{where}{times(count)}", f"{name}{where}", lane
+        if name.startswith(BLOCKED):
+            return f"{name[5:]} stood still in the driver{where}{times(count)}", f"{name}{where}", lane
         return (
             f"queue drained by {kind} synchronise{where}{times(count)}".replace("  ", " "),
             f"{name}{where}",

@@ -240,7 +240,7 @@ static uint32_t call(const char *name, int ms)
         void *context;
         uint64_t *data;
         uint32_t corr;
-    } data = {0, {0}, NULL, NULL, ++corr};
+    } data = {0, {name}, NULL, NULL, ++corr};
     struct timespec rest = {0, ms * 1000000l};
     uint32_t id;
     for (id = 1; id < CALLS; id++)

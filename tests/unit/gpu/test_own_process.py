@@ -68,7 +68,7 @@ PROGRAM = """
                 key = ((int(row["track"]) & 0x7FF) - 1, int(row["parent"]))
                 name = ring.names[int(row["name"])]
                 waits[name.text] = [names.get(key) if key[1] else None, name.a0, int(row["a0"])]
-                if name.text == "sync.launch":
+                if name.text == "sync.cuLaunchKernel":
                     waits[name.text].append(5_000_000 <= int(row["t1"]) - int(row["t0"]) < 500_000_000)
     said = {"problem": problem, "found": found, "waits": waits, "writer": cuzk_tracer.writer()}
     print(json.dumps(said))
@@ -96,7 +96,7 @@ def test_kernels_and_waits_have_the_spans_that_called_for_them(runs: Runs, early
     # the spans that waited; of a stream which one, which CUPTI does not tell of the others
     assert said["waits"] == {
         "sync.stream": ["outer", "stream", 14], "sync.event": ["outer", "", 0], "sync.context": [None, "", 0],
-        "sync.launch": ["inner", "", 0, True],
+        "sync.cuLaunchKernel": ["inner", "", 0, True],
     }  # fmt: skip
 
 

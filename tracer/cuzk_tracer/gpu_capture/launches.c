@@ -11,8 +11,8 @@
 /* The newest launches. An entry is found again unless PLACES calls were made between a launch and its record. */
 enum { PLACES = 1 << 16, DEEPEST = 64, MOST_CALLS = 2000 };
 
-/* A launch takes 2 to 7 us. One that takes longer than this stood still in the driver: while another thread copies
- * pageable memory, for one, or until there is room in the queue. */
+/* A call takes a few us. One that takes longer than this stood still in the driver: while another thread copies
+ * pageable memory, for one (36 ms of cuFuncSetBlockShape on an H200), or until there is room in the queue. */
 enum { BLOCKED_NS = 200000 };
 
 static struct {
@@ -47,7 +47,7 @@ static void call_ends(const struct cupti__call *call, uint64_t launcher)
 {
     int64_t now = cuzk_trace__monotonic();
     if (now - inside.called > BLOCKED_NS)
-        cuzk_gpu__blocked((uint64_t)inside.called, (uint64_t)now, call->context_uid, call->corr, launcher);
+        cuzk_gpu__blocked(call->function, (uint64_t)inside.called, (uint64_t)now, call->context_uid, call->corr, launcher);
 }
 
 void cuzk_gpu__on_call(void *user, int domain, uint32_t id, const void *data)
@@ -70,16 +70,22 @@ uint64_t cuzk_gpu__launcher_of(uint32_t corr)
     return __atomic_load_n(&places[corr % PLACES].launcher, __ATOMIC_RELAXED);
 }
 
-/* Whether a driver call gives a device something or waits for it, by its name; 2: and has no reason to take long. That
- * of a copy or a synchronise is recorded already, and a graph may be large. */
+/* 0: this driver call, by its name, gives nobody anything and is made in loops. 2: it has no reason of its own to take
+ * long; those of copies and synchronises are recorded already. */
 static int interest(const char *name)
 {
-    static const char *const parts[] = {"Launch", "Memset", "StreamWaitEvent", "Memcpy", "Synchronize"};
+    static const char *const never[] = {"Query", "Get"};
+    static const char *const slow[] = {"Memcpy", "Synchronize", "Init",   "Create",  "Destroy", "Module", "Library", "Link",
+                                       "Alloc",  "Free",        "Graph",  "Host",    "Reset",   "Import", "Export",
+                                       "Prefetch", "Advise",    "Retain", "Release", "Map"};
     size_t i;
-    for (i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(name, parts[i]))
-            return i < 3 && !strstr(name, "Graph") ? 2 : 1;
-    return 0;
+    for (i = 0; i < sizeof never / sizeof *never; i++)
+        if (strstr(name, never[i]))
+            return 0;
+    for (i = 0; i < sizeof slow / sizeof *slow; i++)
+        if (strstr(name, slow[i]))
+            return 1;
+    return 2;
 }
 
 void cuzk_gpu__hear_calls(void *subscriber, int on)

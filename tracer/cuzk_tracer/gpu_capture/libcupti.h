@@ -22,7 +22,8 @@ const char *cuzk_gpu__said(int result); /* what CUPTI calls this result */
 
 /* records.c: into the ring of this thread, one record; a call of this thread that stood still. */
 void cuzk_gpu__decode(const void *record);
-void cuzk_gpu__blocked(uint64_t start, uint64_t end, uint32_t context, uint32_t corr, uint64_t launcher);
+void cuzk_gpu__blocked(const char *function, uint64_t start, uint64_t end, uint32_t context, uint32_t corr,
+                       uint64_t launcher);
 
 /* launches.c: the subscriber's callback; the calls that it is for, on or off (one thread at a time); and the span that
  * launched what has this correlation id, 0 where none is known. */

@@ -126,8 +126,10 @@ void cuzk_gpu__decode(const void *record)
     }
 }
 
-void cuzk_gpu__blocked(uint64_t start, uint64_t end, uint32_t context, uint32_t corr, uint64_t launcher)
+void cuzk_gpu__blocked(const char *function, uint64_t start, uint64_t end, uint32_t context, uint32_t corr,
+                       uint64_t launcher)
 {
-    put(SYNC, cuzk_gpu__name("sync.launch", NULL, NULL), start, end, (struct place){NO_DEVICE, context, 0}, 0, 0, corr,
-        launcher);
+    char text[128];
+    snprintf(text, sizeof text, "sync.%s", function);
+    put(SYNC, cuzk_gpu__name(text, NULL, NULL), start, end, (struct place){NO_DEVICE, context, 0}, 0, 0, corr, launcher);
 }
