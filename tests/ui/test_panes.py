@@ -11,13 +11,14 @@ from sessions import BASE_NS, MS
 
 from cuzk_top import figures
 from cuzk_top.jobs import Job
-from cuzk_top.screens import gaps, panes, tables
+from cuzk_top.screens import gaps, panes
 from cuzk_top.screens.analysis import Insight
 from cuzk_top.screens.explain import explain_lines
 from cuzk_top.screens.explain_counters import source
 from cuzk_top.screens.help import laid_out
 from cuzk_top.screens.lanes import Fold, display_rows
 from cuzk_top.screens.layout import arrange
+from cuzk_top.screens.numbers import NumbersColumn
 from cuzk_top.screens.tables import NO_FIGURES
 from cuzk_top.stage_table import stage_table
 from cuzk_top.theme import Theme
@@ -365,7 +366,7 @@ def test_of_how_much_a_counter_is_fits_its_column(width: int) -> None:
     layout = arrange(SNAP, VIEW, width, 45, SAID)
     assert layout is not None and not layout.compact
     counter = replace(SNAP.counters[0], unit="GiB", top=141e9, missing=None)
-    numbers = tables.all_numbers(SNAP, VIEW, replace(layout, counters=(counter,)), SAID)
+    numbers = NumbersColumn().at(SNAP, VIEW, replace(layout, counters=(counter,)), SAID)
     line = beside.counter_numbers(numbers[f"counter {counter.key}"], layout, THEME)
     assert text(line).endswith(" /141G")
 
