@@ -9,7 +9,8 @@ save a proof, the medians with and without it, and the median of the pairs' diff
 holds it with 95 % whatever their distribution and with the noise: the standard deviation of the difference of
 two proofs, from their MADs. Ends with 1 when the two differ by more than the noise, when the stall beside the
 sum is not called hidden or another is, or when removing that one brought nothing that can be told from
-nothing.
+nothing. Where it holds up launches, more may come than was said: what is said is of a copy at full speed, and
+one of page-locked memory holds nobody up.
 """
 
 import argparse
@@ -108,13 +109,15 @@ def judge(on, place, path):
         wrong.append("no such stall is found")
     if (place == "beside") != (saved == 0):
         wrong.append("not hidden" if saved else "hidden")
-    if abs(came - saved) > noise:
+    # What is said is what a copy at full speed saves; page-locked memory also lets others launch meanwhile.
+    more = place == "launching"
+    if came < saved - noise or (came > saved + noise and not more):
         wrong.append("not what came")
     if saved and low <= 0:
         wrong.append("nothing came for sure")
     if said["lost"]:
         wrong.append(f"{said['lost']} records lost")
-    print("  ".join([*columns, "; ".join(wrong) or "as said"]), flush=True)
+    print("  ".join([*columns, "; ".join(wrong) or ("at least" if more else "as said")]), flush=True)
     return not wrong
 
 

@@ -268,7 +268,7 @@ static void launch(const char *name, int ms)
 }
 
 void stub_launch(const char *name) { launch(name, 0); }
-void stub_slow_launch(const char *name) { launch(name, 5); }
+void stub_slow_launch(const char *name) { launch(name, 50); }
 
 /* type: 1 of an event, 3 of a stream, 4 of a context; of a stream alone CUPTI tells which. */
 void stub_wait(uint32_t type, uint32_t stream)

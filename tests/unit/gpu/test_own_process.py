@@ -30,6 +30,7 @@ PROGRAM = """
     with outer:
         with gpu.launches():
             launch(b"in_outer")
+            stub.stub_slow_launch(ctypes.c_char_p(b"in_outer"))
         launch(b"not_asked")
         with inner, gpu.launches():
             launch(b"in_inner")
@@ -39,8 +40,6 @@ PROGRAM = """
     thread = threading.Thread(target=work); thread.start(); thread.join()
     with gpu.launches():
         launch(b"no_span")
-    with inner, gpu.launches():
-        stub.stub_slow_launch(ctypes.c_char_p(b"in_inner"))
     with outer, gpu.launches():
         stub.stub_wait(3, 14)
         stub.stub_wait(1, 14)
@@ -67,9 +66,12 @@ PROGRAM = """
             if row["kind"] == 13:
                 key = ((int(row["track"]) & 0x7FF) - 1, int(row["parent"]))
                 name = ring.names[int(row["name"])]
+                took = int(row["t1"]) - int(row["t0"])
+                if name.text.startswith("sync.cu"):  # others may have been held up by this machine
+                    if took < 50_000_000:
+                        continue
+                    assert took < 1_000_000_000
                 waits[name.text] = [names.get(key) if key[1] else None, name.a0, int(row["a0"])]
-                if name.text == "sync.cuLaunchKernel":
-                    waits[name.text].append(5_000_000 <= int(row["t1"]) - int(row["t0"]) < 500_000_000)
     said = {"problem": problem, "found": found, "waits": waits, "writer": cuzk_tracer.writer()}
     print(json.dumps(said))
 """
@@ -96,7 +98,7 @@ def test_kernels_and_waits_have_the_spans_that_called_for_them(runs: Runs, early
     # the spans that waited; of a stream which one, which CUPTI does not tell of the others
     assert said["waits"] == {
         "sync.stream": ["outer", "stream", 14], "sync.event": ["outer", "", 0], "sync.context": [None, "", 0],
-        "sync.cuLaunchKernel": ["inner", "", 0, True],
+        "sync.cuLaunchKernel": ["outer", "", 0],
     }  # fmt: skip
 
 

@@ -26,6 +26,9 @@ CUZK_GPU_EXPORT void cuzk_gpu_flush(void);
 CUZK_GPU_EXPORT void cuzk_gpu_enter_as(uint64_t launcher);
 CUZK_GPU_EXPORT void cuzk_gpu_leave(void);
 
+/* Whether this thread is in an NVTX range. */
+int cuzk_gpu__in_range(void);
+
 /* Have what launches found out from now on, if it is not yet. Any thread. */
 void cuzk_gpu__want_launchers(void);
 

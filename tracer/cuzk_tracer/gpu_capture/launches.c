@@ -32,7 +32,9 @@ static uint8_t may_block[MOST_CALLS];
 static uint64_t launcher_here(void)
 {
     unsigned depth = inside.depth < DEEPEST ? inside.depth : DEEPEST;
-    return depth ? inside.launcher[depth - 1] : cuzk_trace__here(); /* else its innermost NVTX range */
+    if (depth)
+        return inside.launcher[depth - 1];
+    return cuzk_gpu__in_range() ? cuzk_trace__here() : 0; /* spans of others are not meant: nobody asked */
 }
 
 static void call_begins(const struct cupti__call *call, uint64_t launcher)
@@ -70,22 +72,28 @@ uint64_t cuzk_gpu__launcher_of(uint32_t corr)
     return __atomic_load_n(&places[corr % PLACES].launcher, __ATOMIC_RELAXED);
 }
 
+static int has_one_of(const char *name, const char *const *parts, size_t count)
+{
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (strstr(name, parts[i]))
+            return 1;
+    return 0;
+}
+
 /* 0: this driver call, by its name, gives nobody anything and is made in loops. 2: it has no reason of its own to take
- * long; those of copies and synchronises are recorded already. */
+ * long, and the wait of a copy or a synchronise is recorded already. */
 static int interest(const char *name)
 {
-    static const char *const never[] = {"Query", "Get"};
-    static const char *const slow[] = {"Memcpy", "Synchronize", "Init",   "Create",  "Destroy", "Module", "Library", "Link",
-                                       "Alloc",  "Free",        "Graph",  "Host",    "Reset",   "Import", "Export",
-                                       "Prefetch", "Advise",    "Retain", "Release", "Map"};
-    size_t i;
-    for (i = 0; i < sizeof never / sizeof *never; i++)
-        if (strstr(name, never[i]))
-            return 0;
-    for (i = 0; i < sizeof slow / sizeof *slow; i++)
-        if (strstr(name, slow[i]))
-            return 1;
-    return 2;
+    static const char *const polls[] = {"Query", "Get"}, *const recorded[] = {"Memcpy", "Synchronize"};
+    static const char *const slow[] = {"Init", "Create", "Destroy", "Module", "Library", "Link",   "Alloc",
+                                       "Free", "Graph",  "Host",    "Reset",  "Import",  "Export", "Prefetch",
+                                       "Map",  "Advise", "Retain",  "Release"};
+    if (has_one_of(name, polls, sizeof polls / sizeof *polls))
+        return 0;
+    if (has_one_of(name, recorded, sizeof recorded / sizeof *recorded))
+        return 1;
+    return strstr(name, "Event") || !has_one_of(name, slow, sizeof slow / sizeof *slow) ? 2 : 1;
 }
 
 void cuzk_gpu__hear_calls(void *subscriber, int on)
