@@ -57,11 +57,11 @@ def _host(name: str = "auto") -> tuple["Backend", str | None]:
 
 def _trace_device() -> str | None:
     """Have kernels and copies recorded from the first context on; why CUPTI cannot, None also without a
-    trace.
+    trace. The ring is made now: a program need not have recorded anything before.
     """
-    from cuzk_tracer import gpu, ring_path  # noqa: PLC0415
+    from cuzk_tracer import gpu, open_ring  # noqa: PLC0415
 
-    return gpu.start() if ring_path() is not None else None
+    return gpu.start() if open_ring() is not None else None
 
 
 def _time_by_events(devices: "list[Device]", why: str) -> str:
