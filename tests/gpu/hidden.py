@@ -7,7 +7,7 @@ GPU also where it holds up the sum's launches. In each every other proof goes wi
 pair is made under the same conditions. The table has what `cuzk-top stalls` says that closing the stall would
 save a proof, the medians with and without it, and the median of the pairs' differences, with an interval that
 holds it with 95 % whatever their distribution and with the noise: the standard deviation of the difference of
-two proofs, from their MADs. Ends with 1 when the two differ by more than the noise, when the stall beside the
+two proofs, from their MADs. Ends with 1 when what was said lies outside of both, when the stall beside the
 sum is not called hidden or another is, or when removing that one brought nothing that can be told from
 nothing. Where it holds up launches, more may come than was said: what is said is of a copy at full speed, and
 one of page-locked memory holds nobody up.
@@ -111,7 +111,8 @@ def judge(on, place, path):
         wrong.append("not hidden" if saved else "hidden")
     # What is said is what a copy at full speed saves; page-locked memory also lets others launch meanwhile.
     more = place == "launching"
-    if came < saved - noise or (came > saved + noise and not more):
+    near = min(low, came - noise) <= saved and (more or saved <= max(high, came + noise))
+    if not near:
         wrong.append("not what came")
     if saved and low <= 0:
         wrong.append("nothing came for sure")

@@ -59,9 +59,10 @@ def _trace_device() -> str | None:
     """Have kernels and copies recorded from the first context on; why CUPTI cannot, None also without a
     trace. The ring is made now: a program need not have recorded anything before.
     """
-    from cuzk_tracer import gpu, open_ring  # noqa: PLC0415
+    import cuzk_tracer  # noqa: PLC0415
+    from cuzk_tracer import gpu  # noqa: PLC0415
 
-    return gpu.start() if open_ring() is not None else None
+    return gpu.start() if cuzk_tracer.open() is not None else None
 
 
 def _time_by_events(devices: "list[Device]", why: str) -> str:

@@ -1,6 +1,8 @@
 """Times by CUDA events against a simulated driver that knows the truth."""
 
 import ctypes
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -381,7 +383,7 @@ def chosen(
 
         monkeypatch.setattr(gpu_device, "Device", device)
         monkeypatch.setattr(gpu, "start", lambda: why)
-        monkeypatch.setattr(cuzk_tracer, "ring_path", lambda: "/a/ring")
+        monkeypatch.setattr(cuzk_tracer, "open", lambda: "/a/ring")
         monkeypatch.setattr(cuzk_tracer, "meta", lambda **said: metas.update(said))
         backend, note = backends.choose("cuda", backends.CudaOptions(tuple(range(len(timed)))))
         assert backend.name == "cuda"
@@ -417,7 +419,17 @@ def test_without_events_there_is_a_problem_and_still_a_prover(chosen: Any) -> No
     assert "gpu.times" not in metas
 
 
-def test_without_a_ring_cupti_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_off_cupti_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "start", lambda: pytest.fail("was asked"))
-    monkeypatch.setattr(cuzk_tracer, "ring_path", lambda: None)
+    monkeypatch.setattr(cuzk_tracer, "open", lambda: None)
     assert backends._trace_device() is None
+
+
+def test_kernels_are_recorded_before_anything_else_was() -> None:
+    """A program may choose its back end before its first span."""
+    asked = (
+        "from cuzk_tracer import gpu; gpu.start = lambda: 'asked'; from cuzk_kernels import backend; "
+        "print(backend._trace_device())"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "asked\n"
