@@ -371,6 +371,19 @@ def test_of_how_much_a_counter_is_fits_its_column(width: int) -> None:
     assert text(line).endswith(" /141G")
 
 
+@pytest.mark.parametrize(("ago_s", "said"), [(5.0, ""), (5.1, ", up to 0:"), (60.0, ", up to 0:")])
+def test_an_analysis_that_is_not_of_now_says_of_when(ago_s: float, said: str) -> None:
+    layout = arrange(SNAP, VIEW, 160, 45, SAID)
+    assert layout is not None
+    at = SNAP.now_ns - round(1e9 * ago_s)
+    shown = panes.Shown(
+        SNAP, replace(VIEW, selection=None), "stalls", replace(SAID, at_ns=at), NO_FIGURES, ()
+    )
+    until = figures.clock(at - SNAP.first_ns, 2) if said else ""
+    plain = panes.status(shown._replace(insight=SAID), layout)
+    assert panes.status(shown, layout)[0] == plain[0] + (f", up to {until}" if said else "")
+
+
 def test_the_path_is_stepped_through_by_its_pieces() -> None:
     pieces = [(step.start_ns, step.end_ns) for step in SAID.analysis.path]
     view = replace(VIEW, selection=None)

@@ -52,6 +52,8 @@ class Insight:
     """Time of each stage in the last finished proof, by name."""
     part: Interval | None = None
     """The stretch that was analysed; None: all there is."""
+    at_ns: int | None = None
+    """Up to when there was something to analyse: beside a busy GPU that is up to a minute ago."""
     problem: str = ""
     """Why there is none."""
 
@@ -208,6 +210,7 @@ class Analysing:
             past,
             history.totals(snapshot, finished[-1:])[0] if finished else {},
             part,
+            snapshot.now_ns,
         )
         if not snapshot.ended:
             gc.collect()  # what ran beside the screen is in cycles, and holds columns of moments long past

@@ -105,6 +105,10 @@ def counts(insight: Insight) -> dict[str, int]:
     return {"stalls": number} if number else {}
 
 
+AGED_NS = 5_000_000_000
+"""What the analysis says is said to be of then if it is older than this."""
+
+
 def status(shown: Shown, layout: Layout) -> list[str]:
     """Right end of the tab line, the longest form first: the selection, else what the open pane sums up, else
     what is hidden.
@@ -119,6 +123,9 @@ def status(shown: Shown, layout: Layout) -> list[str]:
         if part is not None:
             stretch = " to ".join(figures.clock(edge - first, 2) for edge in part)
             told = [f"{form}, {stretch}" for form in told] or [f"analysed: {stretch}"]
+        elif told and shown.insight.at_ns is not None and shown.data.now_ns - shown.insight.at_ns > AGED_NS:
+            until = figures.clock(shown.insight.at_ns - first, 2)
+            told = [*(f"{form}, up to {until}" for form in told), *told]
         if told:
             return told
     words = []
