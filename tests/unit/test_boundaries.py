@@ -105,10 +105,15 @@ def test_a_changed_header_makes_the_libraries_stale() -> None:
     assert len(headers) > 10
     depends = extensions["cuzk_kernels._host"]["depends"]
     assert sorted(depends) == sorted(str(path.relative_to(ROOT)) for path in headers)
-    assert extensions["cuzk_tracer._native"]["depends"] == ["tracer/cuzk_tracer/include/cuzk_trace.h"]
+    tracer = ROOT / "tracer" / "cuzk_tracer"
+    for name, parts in (("_native", "native"), ("_gpu", "gpu_capture")):
+        headers = [tracer / "include" / "cuzk_trace.h", *tracer.glob(f"{parts}/*.h")]
+        assert len(headers) > 3
+        depends = extensions[f"cuzk_tracer.{name}"]["depends"]
+        assert sorted(depends) == sorted(str(path.relative_to(ROOT)) for path in headers)
 
 
 def test_the_native_library_is_loaded_only_by_its_back_end() -> None:
     for path in (ROOT / "kernels").rglob("*.py"):
-        if "CDLL" in path.read_text():
+        if "CDLL(" in path.read_text():
             assert path.name in {"native_library.py", "runner.py", "gpu_device.py"}
