@@ -14,13 +14,14 @@ import ctypes
 import mmap
 import os
 import queue
-import secrets
 import threading
 import time
 from contextlib import nullcontext, suppress
 from math import ceil
 
 os.environ["CUZK_THREADS"] = "1"  # read when the library loads: the other core is the second thread's
+
+from random_points import random_points
 
 import cuzk_tracer
 from cuzk_kernels.backend import choose
@@ -45,12 +46,7 @@ class Points:
 
     def __init__(self, backend, count):
         self.backend, self.count = backend, count
-        words = bytearray(secrets.token_bytes(32 * count))
-        words[31::32] = bytes(count)  # below the field's order
-        self.data = memoryview(words)
-        self.scalars = backend.scalars(BLS12_381, self.data, count)
-        generator = BLS12_381.group(1).generator
-        self.points = memoryview(backend.fixed_base(BLS12_381, 1, generator, self.scalars, count))
+        _, self.scalars, self.points = random_points(backend, count)
 
 
 def _alone(core):

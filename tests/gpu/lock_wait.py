@@ -8,10 +8,11 @@ little and is there before the lock is taken: the GPU works for as long as it is
 """
 
 import argparse
-import secrets
 import threading
 import time
 from contextlib import nullcontext
+
+from random_points import random_points
 
 import cuzk_tracer
 from cuzk_kernels import backend as backends
@@ -38,13 +39,8 @@ class Sums:
 
     def __init__(self, backend, count):
         self.backend, self.count = backend, count
-        words = bytearray(secrets.token_bytes(32 * count))
-        words[31::32] = bytes(count)  # below the field's order
-        data = memoryview(words)
-        self.on_gpu = backend.scalars(BLS12_381, data, count)
+        data, self.on_gpu, self.points = random_points(backend, count)
         self.on_cpu = backend.host.scalars(BLS12_381, data, count)
-        generator = BLS12_381.group(1).generator
-        self.points = memoryview(backend.fixed_base(BLS12_381, 1, generator, self.on_gpu, count))
         self.expected = self.begin()()  # which also takes the points to the device
 
     def begin(self):

@@ -7,6 +7,8 @@
 - *Synchronise*: returns after work that was launched before it (a smaller correlation id): a device's after
   the last of each stream, a stream's after the last of that one where it is recorded which. Which event
   another waited for is not; it is taken to be the work that ended last before it returned.
+- *A driver call that stood still* (`sync.cu...`): as a synchronise of an event. Work that ended while it did
+  is what it waited for; where none did, it held nothing up.
 - *Pageable copy*: its call returns when the copy is done; see `arrivals.copied` for what proves that it did.
 - *Hand-over*: a flow's arrival on a thread, and a wait for a GPU that another thread's claim holds.
 - *Order of a thread*, and parents and children: the rest.

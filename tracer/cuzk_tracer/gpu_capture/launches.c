@@ -2,7 +2,7 @@
  * anything of it, with the correlation id that the records of what it launches will carry.
  *
  * (CUPTI's own way, external correlation ids, gives records of every call of the process and costs each launch
- * 0.5 us more on an H200, these calls 0.0 to 0.15 us; and its records can come after the kernel's.)
+ * 0.5 us more on an H200, these calls 0.0 to 0.15 us.)
  */
 #include "capture.h"
 
